@@ -62,7 +62,7 @@ class SecureTable(Operation):
     def statements(self, model: type[models.Model]) -> list[str]:
         """Return the SQL for this model's table, in order."""
         table = model._meta.db_table
-        keys = [] if self.column == "id" else [*_primary_key(table), *_references(model)]
+        keys = [] if self.column == "id" else [*_primary_key(model), *_references(model)]
         rights = [f"REVOKE UPDATE, DELETE ON {table} FROM kb_app, kb_staff"] if self.append_only else []
         return [*keys, *policies(table, search=self.search, column=self.column), *rights]
 
@@ -84,7 +84,10 @@ def policies(table: str, *, search: bool, column: str = "tenant_id") -> list[str
     return found
 
 
-def _primary_key(table: str) -> list[str]:
+def _primary_key(model: type[models.Model]) -> list[str]:
+    table = model._meta.db_table
+    if isinstance(model._meta.pk, models.CompositePrimaryKey):
+        return []  # a table without an id of its own says its key itself
     return [
         f"ALTER TABLE {table} DROP CONSTRAINT {table}_pkey CASCADE",
         f"ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY (tenant_id, id)",
@@ -100,9 +103,19 @@ def _references(model: type[models.Model]) -> list[str]:
         found += [
             f"ALTER TABLE {table} ADD CONSTRAINT {table}_{column}_fk FOREIGN KEY (tenant_id, {column}) "
             f"REFERENCES {target} (tenant_id, id) {_on_delete(field, column)} DEFERRABLE INITIALLY DEFERRED",
-            f"CREATE INDEX {table}_{column}_idx ON {table} (tenant_id, {column})",
         ]
+        if not _indexed_by_a_key(model, field):
+            found.append(f"CREATE INDEX {table}_{column}_idx ON {table} (tenant_id, {column})")
     return found
+
+
+def _indexed_by_a_key(model: type[models.Model], field: TenantForeignKey) -> bool:
+    """Tell whether a unique constraint or the primary key already starts with (tenant, field)."""
+    uniques = [c for c in model._meta.constraints if isinstance(c, models.UniqueConstraint) and c.condition is None]
+    if any(tuple(unique.fields[:2]) == ("tenant", field.name) for unique in uniques):
+        return True
+    key = model._meta.pk
+    return isinstance(key, models.CompositePrimaryKey) and key.field_names[:2] == ("tenant_id", field.column)
 
 
 def _on_delete(field: TenantForeignKey, column: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from django.core.management import call_command
 from django.db import connections
-from pytest_django.plugin import DjangoDbBlocker
+from pytest_django import DjangoDbBlocker
 
 from tenants.callers import CALLERS
 from tenants.facts import TenantFacts
