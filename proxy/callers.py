@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from proxy.errors import NoPermission, NotAuthenticated
-from tenants.keys import Caller, parse_key
+from tenants.facts import Caller
+from tenants.keys import parse_key
 
 __all__ = ["NO_SUCH_KEY", "Credentials", "admit", "credentials"]
 
@@ -25,8 +26,9 @@ NO_SUCH_KEY = (
 class Credentials:
     """What a request carried.
 
-    `ours` is the text that reads as one of our keys, or None. `foreign` is the header (lower-case name, value) with a
-    credential that is not ours, for tenants that let callers bring their own upstream key, or None.
+    `ours` is the text that reads as one of our keys, or None. `foreign` is the header (lower-case name,
+    value) with a credential that is not ours, for tenants that let callers bring their own upstream key, or
+    None.
     """
 
     ours: str | None = field(default=None, repr=False)
@@ -34,10 +36,11 @@ class Credentials:
 
 
 def credentials(headers: Iterable[tuple[bytes, bytes]]) -> Credentials:
-    """Sort the credentials of a request's raw headers: `x-api-key` goes first, then Bearer, then a Basic password.
+    """Sort the credentials of a request's raw headers: `x-api-key` goes first, then Bearer, then a Basic
+    password.
 
-    Clients may send both headers with different values. Ours is the first that parses as our key; of the others the
-    first is foreign. A second key of ours counts as neither.
+    Clients may send both headers with different values. Ours is the first that parses as our key; of the
+    others the first is foreign. A second key of ours counts as neither.
     """
     ours: str | None = None
     foreign: tuple[bytes, bytes] | None = None
@@ -53,9 +56,9 @@ def credentials(headers: Iterable[tuple[bytes, bytes]]) -> Credentials:
 def admit(caller: Caller | None, *, slug: str | None, scope: str, kind: str = "sk") -> Caller:
     """Return the caller if it may come in.
 
-    `slug` is the tenant named in the path, None at the root. `scope` is the one that the path needs, "" for paths that
-    any key may use. Raises NotAuthenticated for no key, an unknown, expired or foreign one, or one of another kind, and
-    after that NoPermission without the scope.
+    `slug` is the tenant named in the path, None at the root. `scope` is the one that the path needs, "" for
+    paths that any key may use. Raises NotAuthenticated for no key, an unknown, expired or foreign one, or
+    one of another kind, and after that NoPermission without the scope.
     """
     if caller is None or caller.kind != kind or _expired(caller):
         raise NotAuthenticated(NO_SUCH_KEY)

@@ -11,8 +11,9 @@
     ├── Failure            500  api_error             (502 for an upstream that gave no answer)
     └── Overloaded         529  overloaded_error
 
-`retry` becomes the header `x-should-retry`: False where sending the same request again can't help (a client then stops
-at once and shows the message, instead of retrying for minutes), None where the client's own rule is the right one.
+`retry` becomes the header `x-should-retry`: False where sending the same request again can't help (a client
+then stops at once and shows the message, instead of retrying for minutes), None where the client's own rule
+is the right one.
 """
 
 import json
@@ -109,7 +110,9 @@ class RateLimited(ApiError):
 
 
 class Failure(ApiError):
-    """Something failed that the caller didn't cause; `status` 502 when it was the upstream. Clients may retry."""
+    """Something failed that the caller didn't cause; `status` 502 when it was the upstream. Clients may
+    retry.
+    """
 
     def __init__(self, message: str, *, status: int = 500, headers: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message, headers=headers)
@@ -124,7 +127,9 @@ class Overloaded(ApiError):
 
 
 def new_request_id() -> str:
-    """Return a fresh id, `req_` and 24 letters or digits, that names one request in answers, logs and usage rows."""
+    """Return a fresh id, `req_` and 24 letters or digits, that names one request in answers, logs and
+    usage rows.
+    """
     return f"req_{secrets.token_hex(12)}"
 
 
@@ -139,6 +144,8 @@ def body_of(error: ApiError, request_id: str) -> bytes:
 
 
 def headers_of(error: ApiError) -> list[tuple[str, str]]:
-    """Return the answer's headers: content type, `x-should-retry` where the error knows, and the error's own."""
+    """Return the answer's headers: content type, `x-should-retry` where the error knows, and the error's
+    own.
+    """
     retry = [] if error.retry is None else [("x-should-retry", "true" if error.retry else "false")]
     return [("content-type", "application/json"), *retry, *error.headers]
