@@ -93,12 +93,12 @@ def _ask(product: Product, key: str, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ndcg(hits: list[Any], golden: set[Any]) -> float:
-    got = sum(1 / math.log2(rank + 2) for rank, name in enumerate(hits) if name in golden)
-    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(golden))))
+    got: float = sum(1 / math.log2(rank + 2) for rank, name in enumerate(hits) if name in golden)
+    ideal: float = sum(1 / math.log2(rank + 2) for rank in range(min(10, len(golden))))
     return got / ideal
 
 
 def _share_with_evidence(product: Product, key: str, texts: list[str]) -> float:
     best = [product.call("POST", "/v1/query", key, {"query": text, "top_k": 20}).body["hits"] for text in texts]
-    let = sum(max((hit["evidence"] for hit in hits), default=0) >= 0.25 for hits in best)
-    return round(100 * let / len(texts), 1)
+    let: int = sum(max((hit["evidence"] for hit in hits), default=0) >= 0.25 for hits in best)
+    return round(100.0 * let / len(texts), 1)

@@ -13,7 +13,6 @@ django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VALUES = read()
-globals().update({name: value for name, value in VALUES.items() if name.startswith("KB_")})
 
 DEBUG: bool = VALUES["KB_DEBUG"]
 # Commands such as makemigrations or build_model run without secrets; the check in kbplatform/checks.py
@@ -23,6 +22,22 @@ ALLOWED_HOSTS = list(VALUES["KB_ALLOWED_HOSTS"])
 KB_MODEL_DIR: Path = (
     VALUES["KB_MODEL_DIR"] if VALUES["KB_MODEL_DIR"].is_absolute() else BASE_DIR / VALUES["KB_MODEL_DIR"]
 )
+# Our own settings, each explained in kbplatform/environment.py.
+KB_KEY_PEPPERS: tuple[str, ...] = VALUES["KB_KEY_PEPPERS"]
+KB_CREDENTIAL_KEYS: tuple[str, ...] = VALUES["KB_CREDENTIAL_KEYS"]
+KB_SECRET_KEY: str = VALUES["KB_SECRET_KEY"]
+KB_EMBEDDING_PROVIDER: str = VALUES["KB_EMBEDDING_PROVIDER"]
+KB_EMBEDDING_MODEL: str = VALUES["KB_EMBEDDING_MODEL"]
+KB_EMBEDDING_BASE_URL: str = VALUES["KB_EMBEDDING_BASE_URL"]
+KB_EMBEDDING_API_KEY: str = VALUES["KB_EMBEDDING_API_KEY"]
+KB_EVIDENCE_GATE: float = VALUES["KB_EVIDENCE_GATE"]
+KB_SEARCH_DEADLINE_MS: int = int(VALUES["KB_SEARCH_DEADLINE_MS"])
+KB_MAX_BODY_BYTES: int = int(VALUES["KB_MAX_BODY_BYTES"])
+KB_MAX_FILE_BYTES: int = int(VALUES["KB_MAX_FILE_BYTES"])
+KB_UPSTREAM_CONNECT_SECONDS: float = VALUES["KB_UPSTREAM_CONNECT_SECONDS"]
+KB_UPSTREAM_IDLE_SECONDS: float = VALUES["KB_UPSTREAM_IDLE_SECONDS"]
+KB_DRAIN_SECONDS: float = float(VALUES["KB_DRAIN_SECONDS"])
+KB_DATABASE_POOL: int = int(VALUES["KB_DATABASE_POOL"])
 KB_UPSTREAM_URL: str = VALUES["ANTHROPIC_BASE_URL"]
 KB_UPSTREAM_KEY: str = VALUES["ANTHROPIC_API_KEY"]
 
@@ -74,16 +89,12 @@ TEMPLATES = [
 
 def _database(name: str, *, pool: bool) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = dict(
-            django_environ.Env.db_url_config(VALUES[name] or "postgresql:///kbplatform")
-        )
+        found: dict[str, Any] = dict(django_environ.Env.db_url_config(VALUES[name] or "postgresql:///kbplatform"))
     except (ValueError, KeyError) as error:
-        raise BadSetting(
-            f"{name} has a bad value: use postgresql://user:password@host:port/database"
-        ) from error
+        raise BadSetting(f"{name} has a bad value: use postgresql://user:password@host:port/database") from error
     found["OPTIONS"] = {**found.get("OPTIONS", {}), "connect_timeout": 10, "application_name": "kbplatform"}
     if pool:
-        found["OPTIONS"]["pool"] = {"min_size": 1, "max_size": int(VALUES["KB_DATABASE_POOL"]), "timeout": 10}
+        found["OPTIONS"]["pool"] = {"min_size": 1, "max_size": KB_DATABASE_POOL, "timeout": 10}
     # A pooled connection is checked before use, so that a restart of PostgreSQL costs no request an error.
     found |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True, "ATOMIC_REQUESTS": False}
     return found
@@ -120,7 +131,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
 APPEND_SLASH = False
-DATA_UPLOAD_MAX_MEMORY_SIZE = int(VALUES["KB_MAX_BODY_BYTES"])
+DATA_UPLOAD_MAX_MEMORY_SIZE = KB_MAX_BODY_BYTES
 DATA_UPLOAD_MAX_NUMBER_FILES = 1000
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000
 FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.TemporaryFileUploadHandler"]

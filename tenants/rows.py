@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any, ClassVar
+from collections.abc import Collection
+from typing import Any, Self
 
 from django.db import models
 from django.db.models.expressions import Col
@@ -27,33 +27,24 @@ class TenantModel(models.Model):
         abstract = True
 
     @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any]) -> Any:
+    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any], **more: Any) -> Self:
         """Remember the tenant that the row was read with."""
-        row = super().from_db(db, field_names, values)
+        row = super().from_db(db, field_names, values, **more)
         row._read_tenant_id = row.__dict__.get("tenant_id")
         return row
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save the row; raises TenantChanged when its tenant is not the one it was read with."""
-        before = getattr(self, "_read_tenant_id", None)
+        before = self.__dict__.get("_read_tenant_id")
         if before is not None and before != self.tenant_id:
             raise TenantChanged(f"{self._meta.label} {self.pk} belongs to another tenant")
         super().save(*args, **kwargs)
-        self._read_tenant_id = self.tenant_id
+        self._read_tenant_id: Any = self.tenant_id
 
-    def _do_update(
-        self,
-        base_qs: models.QuerySet[Any],
-        using: str | None,
-        pk_val: Any,
-        values: Collection[Any],
-        update_fields: Iterable[str] | None,
-        forced_update: bool,
-    ) -> bool:
+    def _do_update(self, base_qs: Any, using: Any, pk_val: Any, values: Any, *rest: Any) -> Any:
         """Update by (tenant, id) and never write the tenant, which a sharded table could not move."""
         kept = [value for value in values if value[0].attname != "tenant_id"]
-        mine = base_qs.filter(tenant_id=self.tenant_id)
-        return super()._do_update(mine, using, pk_val, kept, update_fields, forced_update)  # type: ignore[misc,no-any-return]
+        return super()._do_update(base_qs.filter(tenant_id=self.tenant_id), using, pk_val, kept, *rest)
 
 
 class TenantForeignKey(models.ForeignKey[Any, Any]):
@@ -63,8 +54,6 @@ class TenantForeignKey(models.ForeignKey[Any, Any]):
     foreign key is checked past row-level security and would let a row point into another tenant. Joins
     and look-ups carry the tenant too.
     """
-
-    description: ClassVar[str] = "Reference within a tenant"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["db_constraint"] = False
@@ -83,9 +72,9 @@ class TenantForeignKey(models.ForeignKey[Any, Any]):
         if alias is None or related_alias is None:
             return None
         # alias is the referenced table's in a forward join, the referring one's in a reverse join
-        left = self.related_model._meta.get_field("tenant")
-        right = self.model._meta.get_field("tenant")
-        clause = RelatedExact(Col(alias, left, left), Col(related_alias, right, right))
+        left: Any = self.remote_field.model._meta.get_field("tenant")
+        right: Any = self.model._meta.get_field("tenant")
+        clause: Any = RelatedExact(Col(alias, left, left), Col(related_alias, right, right))
         return WhereNode([clause])
 
     def get_extra_descriptor_filter(self, instance: models.Model) -> dict[str, Any]:

@@ -112,10 +112,10 @@ def _references(model: type[models.Model]) -> list[str]:
 def _indexed_by_a_key(model: type[models.Model], field: TenantForeignKey) -> bool:
     """Tell whether a unique constraint or the primary key already starts with (tenant, field)."""
     uniques = [c for c in model._meta.constraints if isinstance(c, models.UniqueConstraint) and c.condition is None]
-    if any(tuple(unique.fields[:2]) == ("tenant", field.name) for unique in uniques):
+    if any(list(unique.fields[:2]) == ["tenant", field.name] for unique in uniques):
         return True
     key = model._meta.pk
-    return isinstance(key, models.CompositePrimaryKey) and key.field_names[:2] == ("tenant_id", field.column)
+    return isinstance(key, models.CompositePrimaryKey) and list(key.field_names[:2]) == ["tenant_id", field.column]
 
 
 def _on_delete(field: TenantForeignKey, column: str) -> str:

@@ -44,7 +44,13 @@ def test_user_facing_cannot_be_taken_back() -> None:
     assert both == KnowledgeFilter(user_facing=True)
 
 
-@given(FILTERS, FILTERS, st.sampled_from(["a", "b", "c"]), st.sampled_from(["docs/x", "docs/help/x", "src/x"]), st.booleans())
+@given(
+    FILTERS,
+    FILTERS,
+    st.sampled_from(["a", "b", "c"]),
+    st.sampled_from(["docs/x", "docs/help/x", "src/x"]),
+    st.booleans(),
+)
 def test_both_allow_what_their_narrowing_allows(
     left: KnowledgeFilter, right: KnowledgeFilter, name: str, path: str, facing: bool
 ) -> None:

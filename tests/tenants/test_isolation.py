@@ -34,7 +34,7 @@ def rows(statement: str, *params: Any, alias: str = "default") -> list[tuple[Any
     """Run a statement and return its rows."""
     with connections[alias].cursor() as cursor:
         cursor.execute(statement, params)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
 
 def test_it_works(tenant: TenantFacts) -> None:
@@ -147,9 +147,7 @@ def test_the_catalogue_forces_row_security_everywhere() -> None:
 
 
 def test_the_catalogue_has_the_policies_everywhere() -> None:
-    policies = rows(
-        "SELECT tablename, policyname, roles::text, coalesce(qual, '') FROM pg_policies", alias="owner"
-    )
+    policies = rows("SELECT tablename, policyname, roles::text, coalesce(qual, '') FROM pg_policies", alias="owner")
     by_table: dict[str, dict[str, tuple[str, str]]] = {}
     for table, name, roles, rule in policies:
         by_table.setdefault(table, {})[name] = (roles, rule)
@@ -180,9 +178,7 @@ def test_the_catalogue_carries_the_tenant_in_every_reference() -> None:
     )
     mine, outside = set(tenant_tables()), {"tenants_user", "knowledge_embeddingmodel"}
     single = [(table, name) for table, name, width in references if table in mine and width < 2]
-    assert [pair for pair in single if not any(name in pair[1] for name in ("user_id", "model_id"))] == [], (
-        outside
-    )
+    assert [pair for pair in single if not any(name in pair[1] for name in ("user_id", "model_id"))] == [], outside
 
 
 def test_no_role_bypasses_row_security() -> None:

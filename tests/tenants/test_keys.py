@@ -42,9 +42,7 @@ def test_the_text_has_the_promised_form(tenant: TenantFacts) -> None:
 def test_the_database_holds_no_secret(tenant: TenantFacts) -> None:
     secret = make_key(tenant).rpartition("_")[2]
     with connections["owner"].cursor() as cursor:
-        cursor.execute(
-            "SELECT k::text || s::text FROM tenants_key k JOIN tenants_keysecret s ON s.key_id = k.id"
-        )
+        cursor.execute("SELECT k::text || s::text FROM tenants_key k JOIN tenants_keysecret s ON s.key_id = k.id")
         stored = "".join(row[0] for row in cursor.fetchall())
     assert stored
     assert secret not in stored
@@ -102,9 +100,7 @@ def test_the_filter_and_models_of_a_key_are_read(tenant: TenantFacts) -> None:
     )
     caller = resolve(text)
     assert caller is not None
-    assert caller.filter == KnowledgeFilter(
-        sources=("docs",), source_types=("doc",), products=("p",), user_facing=True
-    )
+    assert caller.filter == KnowledgeFilter(sources=("docs",), source_types=("doc",), products=("p",), user_facing=True)
     assert caller.models == ("claude-a",)
 
 

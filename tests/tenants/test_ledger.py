@@ -10,9 +10,15 @@ from tenants.models import Usage
 from tenants.scope import tenant_scope
 
 
-def row(tenant_id: UUID, request_id: str, **fields: int) -> UsageRecord:
+def row(tenant_id: UUID, request_id: str, input_tokens: int = 0) -> UsageRecord:
     return UsageRecord(
-        tenant_id=tenant_id, request_id=request_id, key_public_id="kb_sk_a", team="t", status=200, x_cache="MISS", **fields
+        tenant_id=tenant_id,
+        request_id=request_id,
+        key_public_id="kb_sk_a",
+        team="t",
+        status=200,
+        x_cache="MISS",
+        input_tokens=input_tokens,
     )
 
 
