@@ -21,6 +21,11 @@ def connected_as(alias: str) -> Iterator[None]:
         _alias.reset(token)
 
 
+def current_alias() -> str:
+    """Return the alias that the current block's queries go through."""
+    return _alias.get()
+
+
 class Router:
     """Django's database router: one alias at a time, and tables are made by kb_owner only."""
 

@@ -43,21 +43,13 @@ class Tenant(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.CharField(max_length=63, unique=True, validators=[SLUG])
     name = models.CharField(max_length=200)
-    language = models.CharField(
-        max_length=8, default="en", help_text="ISO code; for text whose language is not clear"
-    )
-    product = models.CharField(
-        max_length=100, blank=True, help_text="pages of another product are not user-facing"
-    )
-    unmarked_pages = models.CharField(
-        max_length=16, choices=UnmarkedPages.choices, default=UnmarkedPages.INTERNAL
-    )
+    language = models.CharField(max_length=8, default="en", help_text="ISO code; for text whose language is not clear")
+    product = models.CharField(max_length=100, blank=True, help_text="pages of another product are not user-facing")
+    unmarked_pages = models.CharField(max_length=16, choices=UnmarkedPages.choices, default=UnmarkedPages.INTERNAL)
 
     gate = models.FloatField(default=0.25, validators=[MinValueValidator(0.05), MaxValueValidator(0.6)])
     dense_weight = models.FloatField(default=0.4, validators=[MinValueValidator(0), MaxValueValidator(1)])
-    top_k = models.PositiveSmallIntegerField(
-        default=6, validators=[MinValueValidator(1), MaxValueValidator(64)]
-    )
+    top_k = models.PositiveSmallIntegerField(default=6, validators=[MinValueValidator(1), MaxValueValidator(64)])
     placement = models.CharField(max_length=10, choices=Placement.choices, default=Placement.MESSAGE)
     search_deadline_ms = models.PositiveIntegerField(
         default=150, validators=[MinValueValidator(10), MaxValueValidator(10_000)]
@@ -92,9 +84,7 @@ class Team(TenantModel):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "name"], name="team_name_once_per_tenant")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "name"], name="team_name_once_per_tenant")]
 
     def __str__(self) -> str:
         return self.name
@@ -114,12 +104,18 @@ class Membership(TenantModel):
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
+    team = TenantForeignKey(
+        Team,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="the team that a team lead leads",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints: ClassVar = [
-            models.UniqueConstraint(fields=["tenant", "user"], name="member_once_per_tenant")
-        ]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["tenant", "user"], name="member_once_per_tenant")]
 
     def __str__(self) -> str:
         return f"{self.user_id} {self.role}"
@@ -145,9 +141,7 @@ class Key(TenantModel):
 
     team = TenantForeignKey(Team, on_delete=models.CASCADE, related_name="keys")
     kind = models.CharField(max_length=2, choices=KeyKind.choices, default=KeyKind.TEAM)
-    public_id = models.CharField(
-        max_length=40, help_text="kb_sk_<id>: all of the key that is ever shown again"
-    )
+    public_id = models.CharField(max_length=40, help_text="kb_sk_<id>: all of the key that is ever shown again")
     name = models.CharField(max_length=100, blank=True)
     scopes = ArrayField(models.CharField(max_length=16), default=list, blank=True)
 

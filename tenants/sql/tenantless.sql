@@ -20,11 +20,3 @@ SET search_path = pg_catalog, public, pg_temp
 AS $$ SELECT t.id, t.slug::text FROM public.tenants_tenant t $$;
 REVOKE ALL ON FUNCTION kb_tenant_ids() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION kb_tenant_ids() TO kb_app, kb_staff;
-
--- Which tenants may this person enter? Asked at sign-in, before one is chosen.
-CREATE OR REPLACE FUNCTION kb_memberships(person bigint) RETURNS TABLE (tenant_id uuid, role text)
-LANGUAGE sql STABLE SECURITY DEFINER
-SET search_path = pg_catalog, public, pg_temp
-AS $$ SELECT m.tenant_id, m.role::text FROM public.tenants_membership m WHERE m.user_id = person $$;
-REVOKE ALL ON FUNCTION kb_memberships(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION kb_memberships(bigint) TO kb_app, kb_staff;
