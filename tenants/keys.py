@@ -22,23 +22,18 @@ from django.utils import timezone
 
 from tenants import audit, changes
 from tenants.facts import Caller, caller_of
+from tenants.limits import BadLimit, check_limits
 from tenants.models import SCOPES, Key, KeyKind, KeySecret, Placement, Team
 from tenants.scope import HasTenantId, tenant_scope
 
 _ALPHABET = string.ascii_letters + string.digits
 _ID_LENGTH = 12
 _SECRET_LENGTH = 43  # 43 of 62 characters hold 256 bits
+_LONGEST_NAME = 100
 _FORM = re.compile(r"^kb_(sk|pk)_([A-Za-z0-9]{1,32})_([A-Za-z0-9_-]{1,128})$")
 # What a new team key may do unless asked otherwise: everything but reading whole pages and managing.
 DEFAULT_SCOPES = ("messages", "query", "ask", "mcp", "ingest")
 WIDGET_SCOPES = ("ask",)
-LIMITS = (
-    "requests_per_minute",
-    "tokens_per_minute",
-    "concurrent_requests",
-    "money_per_day",
-    "money_per_month",
-)
 
 
 class BadKey(Exception):
@@ -109,6 +104,8 @@ def resolve(text: str) -> Caller | None:
 def create_key(tenant: HasTenantId, team: str, *, options: KeyOptions, actor: str) -> NewKey:
     """Make a key for a team (made too when missing); raises BadKey when an option cannot be had."""
     scopes = _checked(options)
+    if not 0 < len(team.strip()) <= _LONGEST_NAME:
+        raise BadKey(f"team: use 1 to {_LONGEST_NAME} characters")
     with tenant_scope(tenant):
         owner, _ = Team.objects.get_or_create(tenant_id=tenant.id, name=team)
         row = Key(
@@ -131,9 +128,7 @@ def create_key(tenant: HasTenantId, team: str, *, options: KeyOptions, actor: st
         )
         row.save(force_insert=True)
         text = _add_secret(row)
-        audit.record(
-            tenant, actor, action="key.create", subject=row.public_id, detail={"scopes": list(scopes)}
-        )
+        audit.record(tenant, actor, action="key.create", subject=row.public_id, detail={"scopes": list(scopes)})
     return NewKey(row, text)
 
 
@@ -210,13 +205,14 @@ def _checked(options: KeyOptions) -> tuple[str, ...]:
         raise BadKey(f"scopes: unknown {', '.join(unknown)}; use {', '.join(SCOPES)}")
     if options.kind not in KeyKind.values:
         raise BadKey("kind: use sk (team key) or pk (widget key)")
+    if len(options.name) > _LONGEST_NAME:
+        raise BadKey(f"name: use {_LONGEST_NAME} characters at most")
     if options.placement and options.placement not in Placement.values:
         raise BadKey(f"placement: use one of {', '.join(Placement.values)}")
-    for name, value in (options.limits or {}).items():
-        if name not in LIMITS:
-            raise BadKey(f"limit: unknown {name}; use one of {', '.join(LIMITS)}")
-        if not isinstance(value, int | float) or value < 0:
-            raise BadKey(f"limit {name}: use a number of 0 or more")
+    try:
+        check_limits(options.limits or {})
+    except BadLimit as error:
+        raise BadKey(str(error)) from error
     return scopes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,6 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, IntegrityError, connections, transaction
 
 from tenants import audit, changes
 from tenants.facts import TenantFacts, sealed_upstream_key, tenant_facts
+from tenants.languages import language_code
 from tenants.models import Tenant
 from tenants.scope import HasTenantId, tenant_scope
 
@@ -34,11 +36,17 @@ def _yes(text: str) -> bool:
     return text.lower() in {"1", "true", "on", "yes"}
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError("use a number")
+    return value
+
+
 # Settings with a handle (`set_tenant SLUG NAME=VALUE`) and how their text becomes a value.
 SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "name": str,
-    "gate": float,
-    "dense_weight": float,
+    "gate": _finite,
+    "dense_weight": _finite,
     "top_k": int,
     "placement": str,
     "search_deadline_ms": int,
@@ -46,7 +54,7 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "tokens_per_session": int,
     "unmarked_pages": str,
     "product": str,
-    "language": str,
+    "language": language_code,
     "upstream_url": str,
     "upstream_key": str,
     "bring_your_own_key": _yes,
@@ -54,15 +62,13 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-def create_tenant(
-    slug: str, *, name: str = "", language: str = "en", product: str = "", actor: str
-) -> TenantFacts:
+def create_tenant(slug: str, *, name: str = "", language: str = "en", product: str = "", actor: str) -> TenantFacts:
     """Make a tenant; raises TenantExists or BadTenantSetting."""
     tenant = Tenant(
         id=uuid4(),
         slug=slug,
         name=name or slug,
-        language=language,
+        language=_parsed("language", language),
         product=product,
         gate=settings.KB_EVIDENCE_GATE,
     )
