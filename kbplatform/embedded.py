@@ -27,6 +27,7 @@ from kbplatform.lifeline import dies_with_parent
 from kbplatform.locks import exclusive, hold_shared, try_exclusive
 from kbplatform.postgres_account import SYSTEM_HOME, account_for, programs
 from kbplatform.private_files import read_private, write_private
+from kbplatform.processes import command_line, is_taken, working_folder
 
 DATABASE = "kbplatform"
 LOGIN_ROLES = ("kb_owner", "kb_app", "kb_staff")
@@ -180,9 +181,7 @@ class Cluster:
     def _choose_home(self) -> None:
         home = "postgres"
         if (self.data_dir / home / "data").exists():
-            raise ClusterFailed(
-                f"{self.data_dir / home} holds a database, but {CREDENTIALS} is missing beside it"
-            )
+            raise ClusterFailed(f"{self.data_dir / home} holds a database, but {CREDENTIALS} is missing beside it")
         account = account_for(self.data_dir / home)
         if not account.can_reach(self.data_dir):
             home = str(self._system_home())
@@ -233,9 +232,11 @@ class Cluster:
         settings = self.home / "data" / "kbplatform.conf"
         settings.write_text(CONFIGURATION + ("" if self.durable else VOLATILE))
         account_for(self.home).own(settings)
-        self._drop_foreign_pid_file()
         # Another program may take the port in between; processes of a killed server take a moment to end.
-        for _ in range(10):
+        for _ in range(20):
+            if self._process:
+                self._process.wait()  # dead or dying, and a zombie until then
+            self._drop_foreign_pid_file()
             port = _free_port(self._facts()["port"])
             self._process = process = self._run_server(port, die_with_parent)
             if self._wait_until(lambda: process.poll() is None):  # noqa: B023 - called in this turn only
@@ -247,11 +248,17 @@ class Cluster:
     def _drop_foreign_pid_file(self) -> None:
         """Delete a postmaster.pid whose number another program has by now: PostgreSQL would not start over it.
 
-        Where no process has that number PostgreSQL deletes the file itself, after better checks than ours.
+        Not while processes of the old server are left, which would write to the same files. Where no process
+        has the number PostgreSQL deletes the file itself, after better checks than ours.
         """
         file = self.home / "data" / "postmaster.pid"
-        if file.exists() and _command_line(int(file.read_text().split("\n", 1)[0] or 0)):
+        if file.exists() and is_taken(int(file.read_text().split("\n", 1)[0])) and not self._any_inside():
             file.unlink()
+
+    def _any_inside(self) -> bool:
+        """Whether a process works in the data folder, as every process of its server does (Linux only)."""
+        inside = str(self.home / "data")
+        return any(working_folder(process) == inside for process in Path("/proc").glob("[0-9]*"))
 
     def _run_server(self, port: int, die_with_parent: bool) -> "subprocess.Popen[bytes]":
         account = account_for(self.home)
@@ -287,6 +294,8 @@ class Cluster:
 
         A postmaster.pid that a kill -9 left behind is not trusted: its number may be another program's now.
         """
+        if self._process:
+            self._process.poll()  # a dead child of ours would stay a zombie
         if read_private(self.data_dir / CREDENTIALS) is None:
             return None
         try:
@@ -294,7 +303,7 @@ class Cluster:
             pid = int(lines[0])
         except (OSError, ValueError, IndexError):
             return None
-        if os.fsencode(self.home / "data") not in _command_line(pid):
+        if os.fsencode(self.home / "data") not in command_line(pid):
             return None
         return pid, len(lines) > 7 and lines[7].strip() == "ready"
 
@@ -305,14 +314,15 @@ class Cluster:
         for number, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, 10), (signal.SIGKILL, 10)):
             os.kill(server[0], number)
             if self._gone(seconds):
-                return
-        raise ClusterFailed(f"PostgreSQL (process {server[0]}) does not stop; see {self._log()}")
+                break
+        else:
+            raise ClusterFailed(f"PostgreSQL (process {server[0]}) does not stop; see {self._log()}")
+        if self._process:
+            self._process.wait()
 
     def _gone(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if self._process:
-                self._process.poll()  # else it stays a zombie
             if self._server() is None:
                 return True
             time.sleep(0.02)
@@ -369,13 +379,3 @@ def _free_port(wanted: int) -> int:
                 continue
             return int(probe.getsockname()[1])
     raise ClusterFailed("no port is free on 127.0.0.1")
-
-
-def _command_line(pid: int) -> bytes:
-    """The command line of a process, empty when there is none (or it is dead and not yet waited for)."""
-    if Path("/proc/self/cmdline").exists():
-        try:
-            return Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return b""
-    return subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout

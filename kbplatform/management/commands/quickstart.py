@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management import BaseCommand, call_command
 
 from kbplatform.commandline import PROJECT
@@ -28,8 +27,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Bring everything up to date; each step does nothing when there is nothing to do."""
         call_command("migrate", database="owner", interactive=False, verbosity=0)
-        if settings.KB_EMBEDDING_PROVIDER == "onnx":
-            call_command("build_model", no_torch=options["no_torch"])
+        call_command("build_model", no_torch=options["no_torch"], stdout=self.stderr)
         ingest = None if options["no_demo"] else self._ingest
         quickstart(options["data"], origin=options["origin"], ingest=ingest)
 
