@@ -28,11 +28,12 @@ from kbplatform.locks import exclusive, hold_shared, try_exclusive
 from kbplatform.postgres_account import SYSTEM_HOME, account_for, programs
 from kbplatform.private_files import read_private, write_private
 from kbplatform.processes import command_line, is_taken, working_folder
+from tenants.database_roles import ROLES_FILE, create_roles
 
 DATABASE = "kbplatform"
-LOGIN_ROLES = ("kb_owner", "kb_app", "kb_staff")
-ROLES_SQL = Path(__file__).resolve().parent.parent / "tenants" / "sql" / "roles.sql"
 CREDENTIALS = "postgres-credentials.json"
+# Which role's address each setting holds.
+ADDRESSES = {"KB_OWNER_DATABASE_URL": "kb_owner", "DATABASE_URL": "kb_app", "KB_STAFF_DATABASE_URL": "kb_staff"}
 _READY_SECONDS = 300  # recovery after a crash replays up to max_wal_size of log
 _STOP_SECONDS = 60
 _LOG_BYTES = 10 << 20
@@ -130,8 +131,7 @@ class Cluster:
 
     def urls(self, database: str = DATABASE) -> dict[str, str]:
         """Return the settings that name the database to the product, one URL per role."""
-        names = ("KB_OWNER_DATABASE_URL", "DATABASE_URL", "KB_STAFF_DATABASE_URL")
-        return {name: self._url(role, database) for name, role in zip(names, LOGIN_ROLES, strict=True)}
+        return {name: self._url(role, database) for name, role in ADDRESSES.items()}
 
     def superuser_url(self, database: str = DATABASE) -> str:
         """Return the URL of PostgreSQL's own superuser, for set-up and tests only."""
@@ -186,7 +186,7 @@ class Cluster:
         if not account.can_reach(self.data_dir):
             home = str(self._system_home())
             _say(f"{self.data_dir} is closed to PostgreSQL's account: the database's files go to {home}")
-        passwords = {role: secrets.token_hex(24) for role in ("postgres", *LOGIN_ROLES)}
+        passwords = {role: secrets.token_hex(24) for role in ("postgres", *ADDRESSES.values())}
         facts = {"home": home, "port": 0, "initialised": False, "prepared": "", "passwords": passwords}
         write_private(self.data_dir / CREDENTIALS, facts)
 
@@ -330,24 +330,18 @@ class Cluster:
 
     def _prepare(self) -> None:
         """Make our database and roles after the first start, and again when roles.sql has changed."""
-        digest = hashlib.sha256(ROLES_SQL.read_bytes()).hexdigest()
-        if self._facts()["prepared"] == digest:
-            return
-        self._create_database(DATABASE, "template1")
-        with psycopg.connect(self.superuser_url("postgres"), autocommit=True) as connection:
-            for role in LOGIN_ROLES:
-                words = sql.SQL("ALTER ROLE {} PASSWORD {}")
-                password = self._facts()["passwords"][role]
-                connection.execute(words.format(sql.Identifier(role), sql.Literal(password)))
-        self._change_facts(prepared=digest)
+        digest = hashlib.sha256(ROLES_FILE.read_bytes()).hexdigest()
+        if self._facts()["prepared"] != digest:
+            self._create_database(DATABASE, "template1")
+            self._change_facts(prepared=digest)
 
     def _create_database(self, name: str, template: str) -> None:
         with psycopg.connect(self.superuser_url("postgres"), autocommit=True) as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
                 words = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
                 connection.execute(words.format(sql.Identifier(name), sql.Identifier(template)))
-        with psycopg.connect(self.superuser_url(name), autocommit=True) as connection:
-            connection.execute(ROLES_SQL.read_bytes())
+        passwords = {role: self._facts()["passwords"][role] for role in ADDRESSES.values()}
+        create_roles(self.superuser_url(name), passwords=passwords)
 
     def _log(self) -> Path:
         path = self.home / "postgres.log"

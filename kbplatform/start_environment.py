@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbplatform.commandline import PROJECT
-from kbplatform.embedded import Cluster
+from kbplatform.embedded import ADDRESSES, Cluster
 from kbplatform.private_files import read_private, write_private
 
-DATABASE_SETTINGS = ("DATABASE_URL", "KB_OWNER_DATABASE_URL", "KB_STAFF_DATABASE_URL")
 SECRETS_FILE = "secrets.json"
 QUICKSTART_FILE = "quickstart.json"  # keys and password of the first start, made by kbplatform/quickstart.py
 
@@ -29,7 +28,7 @@ def environment(data: Path, *, stop_database: bool = False) -> Iterator[tuple[di
     values = {**os.environ, "PYTHONPATH": str(PROJECT), "DJANGO_SETTINGS_MODULE": "kbplatform.settings"}
     values.update(_secrets(data))
     if _given("DATABASE_URL"):
-        missing = [name for name in DATABASE_SETTINGS if not _given(name)]
+        missing = [name for name in ADDRESSES if not _given(name)]
         if missing:
             raise NoDatabase(f"DATABASE_URL is set, {', '.join(missing)} not; see docs/operations.md")
         yield values, None

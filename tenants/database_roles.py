@@ -1,15 +1,17 @@
-"""The database roles that kbplatform runs as, made on a server that somebody else administers."""
+"""The database roles that kbplatform runs as, made on the embedded server or on somebody else's.
+
+Used before Django is set up, so that nothing of it is imported.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import psycopg
 from psycopg import sql
 
-from tenants.rowsecurity import read_sql
-
-ROLES_FILE = "tenants/sql/roles.sql"
+ROLES_FILE = Path(__file__).parent / "sql" / "roles.sql"
 # The roles that connect; kb_search only owns functions.
 LOGIN_ROLES = ("kb_owner", "kb_app", "kb_staff")
 _OLDEST = 160_000  # GRANT … WITH INHERIT FALSE, SET TRUE
@@ -22,7 +24,7 @@ class RolesNotMade(Exception):
 def roles_sql() -> str:
     """Return what an administrator runs in psql, once, in the database of kbplatform."""
     passwords = "\n".join(f"\\password {role}" for role in LOGIN_ROLES)
-    return f"{read_sql(ROLES_FILE).rstrip()}\n\n-- psql asks for each password and sends a hash of it.\n{passwords}\n"
+    return f"{ROLES_FILE.read_text().rstrip()}\n\n-- psql asks for each password and sends a hash of it.\n{passwords}\n"
 
 
 def create_roles(url: str, *, passwords: Mapping[str, str]) -> None:
@@ -34,7 +36,7 @@ def create_roles(url: str, *, passwords: Mapping[str, str]) -> None:
         with psycopg.connect(url, connect_timeout=10) as connection:
             if connection.info.server_version < _OLDEST:
                 raise RolesNotMade("PostgreSQL 16 or newer is needed")
-            connection.execute(read_sql(ROLES_FILE).encode())
+            connection.execute(ROLES_FILE.read_text().encode())
             for role, password in passwords.items():
                 _set_password(connection, role, password)
     except psycopg.Error as error:
