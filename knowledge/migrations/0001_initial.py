@@ -6,14 +6,15 @@ import django.contrib.postgres.search
 import django.db.models.constraints
 import django.db.models.deletion
 import django.db.models.lookups
-import knowledge.models.jobs
-import knowledge.models.pages
 import pgvector.django.halfvec
 import pgvector.django.sparsevec
 import pgvector.django.vector
+from django.db import migrations, models
+
+import knowledge.models.jobs
+import knowledge.models.pages
 import tenants.ids
 import tenants.rows
-from django.db import migrations, models
 
 
 class Migration(migrations.Migration):

@@ -5,8 +5,15 @@ from django.db import migrations
 from tenants.rowsecurity import SecureTable, SqlFile
 
 DROP_LEXEMES = """
-DROP FUNCTION IF EXISTS kb_weights(tsvector, double precision), kb_dimension(text), kb_tenant_lexeme(uuid),
+DROP FUNCTION IF EXISTS kb_configuration(text), kb_weights(tsvector, double precision), kb_dimension(text), kb_tenant_lexeme(uuid),
   kb_length(tsvector), kb_lexemes(regconfig, text), kb_ident(text), kb_split(text);
+"""
+DROP_SEARCH = """
+SET ROLE kb_search;
+DROP FUNCTION IF EXISTS kb_search(text, text, text, double precision, double precision, integer, double precision,
+  text[], text[], text[], text[], text, boolean, boolean, text), kb_question(uuid, text, regconfig[], bigint, integer),
+  kb_text_evidence(double precision);
+RESET ROLE;
 """
 DROP_PUBLISH = """
 DROP FUNCTION IF EXISTS kb_add_vectors(smallint, bigint[], text[]), kb_delete_pages(bigint[], jsonb),
@@ -33,4 +40,5 @@ class Migration(migrations.Migration):
         SqlFile("knowledge/sql/tables.sql"),
         SqlFile("knowledge/sql/lexemes.sql", backwards=DROP_LEXEMES),
         SqlFile("knowledge/sql/publish.sql", backwards=DROP_PUBLISH),
+        SqlFile("knowledge/sql/search.sql", backwards=DROP_SEARCH),
     ]

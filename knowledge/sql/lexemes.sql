@@ -1,4 +1,4 @@
--- What a text is made of, for BM25. Four functions, used by ingest (publish.sql) and by the search.
+-- What a text is made of, for BM25. Functions used by ingest (publish.sql) and by the search.
 
 -- Names in code become words: snake_case, camelCase, dotted and slashed names fall apart, and marks become
 -- spaces: those of ASCII and Latin-1, of Armenian, Arabic and Devanagari, then general and other
@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION kb_split(body text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
   SELECT regexp_replace(regexp_replace(regexp_replace(body,
-    '[\u0001-\u002f:-@\u005b-\u0060\u007b-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf\u00d7\u00f7'
+    '[\u0001-\u002f:-@\u005b-\u0060\u007b-\u00a9\u00ab-\u00b4\u00b6\u00b8\u00b9\u00bb-\u00bf\u00d7\u00f7'
     '\u055a-\u055f\u0589\u060c\u061b\u061f\u066a-\u066d\u06d4\u0964\u0965'
     '\u2000-\u200b\u200e-\u206f\u2190-\u2bff\u2e00-\u2e7f\u3000-\u3004\u3008-\u3020\u30fb'
     '\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65\U0001f000-\U0001faff]+', ' ', 'g'),
@@ -27,6 +27,16 @@ AS $$
     '([[:alpha:]_][[:alnum:]]*(?:_+[[:alnum:]]+)+'
     '|[[:alpha:]][[:alnum:]]*[[:lower:][:digit:]][[:upper:]][[:alnum:]]*'
     '|[[:upper:]]{2,}[[:lower:]][[:alnum:]]*)', 'g') AS found
+$$;
+
+-- A text search configuration by name; "simple" where this PostgreSQL has none of that name.
+CREATE OR REPLACE FUNCTION kb_configuration(name text) RETURNS regconfig
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+AS $$
+  SELECT coalesce(
+    (SELECT c.oid::regconfig FROM pg_catalog.pg_ts_config AS c
+     WHERE c.cfgname = name AND c.cfgnamespace = 'pg_catalog'::regnamespace),
+    'pg_catalog.simple'::regconfig)
 $$;
 
 -- The lexemes of a text in a language, with their positions. A "word" of more than 100 characters is none.

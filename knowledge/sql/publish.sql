@@ -136,16 +136,17 @@ BEGIN
   SELECT tenant, s.id, the_page, s.ord, s.text, s.prefix, s.heading, s.first_line, s.last_line, s.text_hash
   FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh) ORDER BY s.ord;
 
-  WITH vector AS (
-    SELECT s.id, coalesce(s.embedding, (
-      SELECT e.embedding FROM knowledge_chunk AS c
-      JOIN knowledge_embedding AS e ON e.tenant_id = tenant AND e.chunk_id = c.id AND e.model_id = with_model
-      WHERE c.tenant_id = tenant AND c.page_id = the_page AND c.id <> ALL (fresh) AND c.text_hash = s.text_hash
-      LIMIT 1)) AS embedding
-    FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh)
-  )
   INSERT INTO knowledge_embedding (tenant_id, chunk_id, model_id, page_id, embedding)
-  SELECT tenant, v.id, with_model, the_page, v.embedding FROM vector AS v WHERE v.embedding IS NOT NULL;
+  SELECT tenant, s.id, with_model, the_page, s.embedding
+  FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh) AND s.embedding IS NOT NULL;
+  -- vectors of every model, from chunks that are about to go and have the same text
+  INSERT INTO knowledge_embedding (tenant_id, chunk_id, model_id, page_id, embedding)
+  SELECT DISTINCT ON (s.id, e.model_id) tenant, s.id, e.model_id, the_page, e.embedding
+  FROM knowledge_stagedchunk AS s
+  JOIN knowledge_chunk AS c ON c.tenant_id = tenant AND c.page_id = the_page AND c.text_hash = s.text_hash AND c.id <> ALL (fresh)
+  JOIN knowledge_embedding AS e ON e.tenant_id = tenant AND e.chunk_id = c.id
+  WHERE s.tenant_id = tenant AND s.id = ANY (fresh)
+  ON CONFLICT (tenant_id, chunk_id, model_id) DO NOTHING;
   IF EXISTS (SELECT FROM unnest(fresh) AS f (id) WHERE NOT EXISTS (
     SELECT FROM knowledge_embedding AS e WHERE e.tenant_id = tenant AND e.chunk_id = f.id AND e.model_id = with_model))
   THEN
@@ -154,18 +155,16 @@ BEGIN
 
   SELECT c.average_length INTO average FROM knowledge_corpus AS c WHERE c.tenant_id = tenant;
   IF coalesce(average, 0) = 0 THEN  -- the tenant's first chunks set the average until there are more
-    SELECT avg(kb_length(kb_lexemes(language::regconfig, s.prefix || E'\n' || s.text))) INTO average
+    SELECT avg(kb_length(kb_lexemes(kb_configuration(language), s.prefix || E'\n' || s.text))) INTO average
     FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh);
-    INSERT INTO knowledge_corpus AS c (tenant_id, id, version, chunks, tokens, average_length, languages)
-    SELECT tenant, fresh[1], 0, 0, 0, coalesce(average, 0), '{}' WHERE cardinality(fresh) > 0
-    ON CONFLICT (tenant_id) DO UPDATE SET average_length = excluded.average_length;
+    UPDATE knowledge_corpus AS c SET average_length = coalesce(average, 0) WHERE c.tenant_id = tenant AND c.average_length = 0;
   END IF;
 
   INSERT INTO knowledge_chunkterms (tenant_id, chunk_id, page_id, tsv, bm, length)
   SELECT tenant, made.id, the_page, made.lexemes || array_to_tsvector(ARRAY[kb_tenant_lexeme(tenant)]),
     kb_weights(made.lexemes, average), kb_length(made.lexemes)
   FROM (
-    SELECT s.id, kb_lexemes(language::regconfig, s.prefix || E'\n' || s.text) AS lexemes
+    SELECT s.id, kb_lexemes(kb_configuration(language), s.prefix || E'\n' || s.text) AS lexemes
     FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh) OFFSET 0
   ) AS made;
 
