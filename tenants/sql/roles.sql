@@ -21,7 +21,8 @@ ALTER ROLE kb_search NOSUPERUSER NOBYPASSRLS NOCREATEROLE NOCREATEDB;
 GRANT kb_search TO kb_owner WITH INHERIT FALSE, SET TRUE;
 
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-GRANT USAGE, CREATE ON SCHEMA public TO kb_owner;
+-- With grant option: the migration that makes the search functions lends CREATE to kb_search while it runs.
+GRANT USAGE, CREATE ON SCHEMA public TO kb_owner WITH GRANT OPTION;
 GRANT USAGE ON SCHEMA public TO kb_app, kb_staff, kb_search;
 
 -- Rows only: no TRUNCATE, which row-level security does not see.
