@@ -6,7 +6,7 @@ cache.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -85,27 +85,30 @@ class _Part:
         return f"{head}\n{_neutral(self.text)}"
 
 
-def compose(passages: Sequence[Passage], *, tokens: int) -> Block | None:
-    """Return the block for these passages, best first, or None when none fits into so many tokens.
+def compose(passages: Sequence[Passage], *, tokens: int, most: int = 6, given: Collection[str] = ()) -> Block | None:
+    """Return the block for these passages, best first, or None when there is nothing to give.
 
-    Equal texts are given once, with the other places named. Passages are taken while they fit; the best one
-    is cut at a line's end when it alone is too long. Passages of one page that touch are joined into one.
+    Of the `most` best different texts it quotes those that aren't `given` already (chunk ids and content
+    hashes), while they fit into so many `tokens`; the best one is cut at a line's end when it alone is too
+    long. Other places with the same text are named beside it. Passages of one page that touch are joined
+    into one.
     """
-    left, parts, quoted = tokens - _FRAME_TOKENS, [], []
-    for passage, also_in in _without_repeats(passages):
-        part = _part(passage, also_in)
-        size = estimate_tokens(part.written()) + 1
-        if size > left and not parts:
-            part = _shortened(part, left)
-            size = estimate_tokens(part.written()) + 1
-        if size > left or not part.text.strip():
+    left, parts, quoted = tokens - _FRAME_TOKENS, list[_Part](), list[Quoted]()
+    for same in _by_text(passages)[:most]:
+        if any(passage.chunk_id in given or passage.content_hash in given for passage in same):
             continue
-        left -= size
+        part = _part(same)
+        if _size(part) > left and not parts:
+            part = _shortened(part, left)
+        if _size(part) > left or not part.text.strip():
+            continue
+        left -= _size(part)
         parts.append(part)
-        quoted.append(Quoted(passage.chunk_id, passage.content_hash))
+        quoted += [Quoted(passage.chunk_id, passage.content_hash) for passage in same]
     if not parts:
         return None
-    text = "\n\n".join([f"{FIRST_LINE}\n{PREAMBLE}", *(part.written() for part in _joined(parts))]) + f"\n{LAST_LINE}"
+    pieces = [f"{FIRST_LINE}\n{PREAMBLE}", *(part.written() for part in _joined(parts))]
+    text = "\n\n".join(pieces) + f"\n{LAST_LINE}"
     return Block(text, tuple(quoted), estimate_tokens(text))
 
 
@@ -118,23 +121,26 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // 4)
 
 
-def _part(passage: Passage, also_in: tuple[str, ...]) -> _Part:
-    first, last = passage.lines
-    return _Part(passage.page_id, passage.path, first, last, tuple(passage.heading), passage.text.strip("\n"), also_in)
-
-
-def _without_repeats(passages: Iterable[Passage]) -> list[tuple[Passage, tuple[str, ...]]]:
-    """Return each different text once, with the sources of its repeats."""
-    kept: dict[str, tuple[Passage, list[str]]] = {}
+def _by_text(passages: Iterable[Passage]) -> list[list[Passage]]:
+    """Return the passages in order, those with equal texts together."""
+    groups: dict[str, list[Passage]] = {}
     for passage in passages:
-        if passage.text in kept:
-            first, others = kept[passage.text]
-            source = _source(passage.path, passage.lines)
-            if source not in others and source != _source(first.path, first.lines):
-                others.append(source)
-        else:
-            kept[passage.text] = (passage, [])
-    return [(passage, tuple(others)) for passage, others in kept.values()]
+        groups.setdefault(passage.text, []).append(passage)
+    return list(groups.values())
+
+
+def _part(same: Sequence[Passage]) -> _Part:
+    best, *others = same
+    source = _source(best.path, best.lines)
+    places = dict.fromkeys(_source(other.path, other.lines) for other in others)
+    first, last = best.lines
+    also_in = tuple(place for place in places if place != source)
+    return _Part(best.page_id, best.path, first, last, tuple(best.heading), best.text.strip("\n"), also_in)
+
+
+def _size(part: _Part) -> int:
+    """Tokens of a part with the blank line before it."""
+    return estimate_tokens(part.written()) + 1
 
 
 def _shortened(part: _Part, tokens: int) -> _Part:
@@ -142,7 +148,7 @@ def _shortened(part: _Part, tokens: int) -> _Part:
     kept: list[str] = []
     for line in part.text.split("\n"):
         longer = replace(part, text="\n".join([*kept, line]))
-        if estimate_tokens(longer.written()) + 1 > tokens:
+        if _size(longer) > tokens:
             break
         kept.append(line)
     return replace(part, text="\n".join(kept), last=max(part.first, part.first + len(kept) - 1))

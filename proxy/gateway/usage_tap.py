@@ -91,7 +91,7 @@ class UsageTap:
         if self._unpack is None:
             return data
         try:
-            return self._unpack.decompress(data)
+            return bytes(self._unpack.decompress(data))
         except zlib.error:
             return b""
 

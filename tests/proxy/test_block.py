@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,7 +81,21 @@ def test_equal_texts_are_given_once_and_name_both_places() -> None:
     assert block is not None
     assert block.text.count("Same.") == 1
     assert "docs/a.md#L1-L1 (also in b.md#L7-L7)" in block.text
-    assert block.chunks == (Quoted("1", "h"),)
+    assert block.chunks == (Quoted("1", "h"), Quoted("2", "h"))
+
+
+def test_only_the_best_texts_are_looked_at() -> None:
+    block = compose([Hit("A."), Hit("B.", path="b.md", chunk_id="2", page_id=2)], tokens=1000, most=1)
+
+    assert block is not None
+    assert "b.md" not in block.text
+
+
+@pytest.mark.parametrize("given", ["1", "hash"])
+def test_what_was_given_is_not_given_again_nor_replaced_by_worse(given: str) -> None:
+    best, worse = Hit("A.", content_hash="hash"), Hit("B.", path="b.md", chunk_id="2", page_id=2)
+
+    assert compose([best, worse], tokens=1000, most=1, given={given}) is None
 
 
 def test_passages_are_taken_while_they_fit() -> None:
