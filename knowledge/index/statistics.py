@@ -57,7 +57,7 @@ def _renew(tenant_id: UUID, *, after: int, average: float) -> list[int]:
             "UPDATE knowledge_chunkterms AS t SET bm = kb_weights(t.tsv, %s) FROM ("
             "  SELECT chunk_id FROM knowledge_chunkterms"
             "  WHERE tenant_id = %s AND chunk_id > %s ORDER BY chunk_id LIMIT %s FOR UPDATE"
-            ") AS some WHERE t.tenant_id = %s AND t.chunk_id = some.chunk_id RETURNING t.chunk_id",
+            ") AS picked WHERE t.tenant_id = %s AND t.chunk_id = picked.chunk_id RETURNING t.chunk_id",
             [average, tenant_id, after, PER_COMMIT, tenant_id],
         )
         return [row[0] for row in cursor.fetchall()]
