@@ -44,7 +44,10 @@ BEGIN
   ), known AS MATERIALIZED (
     SELECT l.lexeme, least(l.df, chunks) AS df, ln((chunks + prior + 1) / (least(l.df, chunks) + 0.5)) AS idf
     FROM (SELECT DISTINCT unnest(m.lexemes) AS lexeme FROM meaning AS m) AS asked
-    JOIN knowledge_lexeme AS l ON l.tenant_id = tenant AND l.lexeme = asked.lexeme
+    -- LIMIT: one look-up each, whatever the planner believes of the number of words
+    CROSS JOIN LATERAL (
+      SELECT known.lexeme, known.df FROM knowledge_lexeme AS known
+      WHERE known.tenant_id = tenant AND known.lexeme = asked.lexeme LIMIT 1) AS l
   ), height AS (
     SELECT coalesce(
       (SELECT max(k.idf) FROM known AS k WHERE k.lexeme = ANY (m.lexemes)),
@@ -88,6 +91,8 @@ SET max_parallel_workers_per_gather = 0
 SET work_mem = '16MB'
 -- with the default of 4 a tenant of 100,000 chunks would be read by a sequential scan of everyone's
 SET random_page_cost = 1.1
+-- plans are kept: one made while the tables were small must not outlive that
+SET enable_seqscan = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -206,11 +211,12 @@ BEGIN
       min(l.vector_rank)::integer AS vector_rank, min(l.text_rank)::integer AS text_rank
     FROM listed AS l GROUP BY l.id, l.page_id
   ), measured AS MATERIALIZED (
-    -- each part for every candidate, also for those that only the other lane named
+    -- Each part for every candidate, also for those that only the other lane named. "+ 0" leaves the primary
+    -- key as the way in: without statistics the planner would read all of the tenant's vectors each time.
     SELECT c.id, c.page_id, c.vector_rank, c.text_rank,
       CASE WHEN vector_used THEN greatest(0, (coalesce(c.cosine, (
         SELECT 1 - (e.embedding <=> half) FROM knowledge_embedding AS e
-        WHERE e.tenant_id = tenant AND e.chunk_id = c.id AND e.model_id = model_key)) - mean) / (1 - mean)) END AS vector_part,
+        WHERE e.tenant_id = tenant AND e.chunk_id = c.id AND (e.model_id + 0) = model_key)) - mean) / (1 - mean)) END AS vector_part,
       CASE WHEN ceiling > 0 THEN least(1, coalesce(c.match, (
         SELECT -(t.bm <#> weights) FROM knowledge_chunkterms AS t
         WHERE t.tenant_id = tenant AND t.chunk_id = c.id), 0) / ceiling) END AS text_part
