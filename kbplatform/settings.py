@@ -46,7 +46,7 @@ INSTALLED_APPS = [
     "proxy",
     "knowledge",
     "tenants",
-    "django.contrib.admin",
+    "tenants.apps.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
