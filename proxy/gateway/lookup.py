@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
+from django.db import OperationalError
 
 from knowledge.search import Found, search
 from proxy.gateway import memory
@@ -61,7 +62,13 @@ class Lookup:
                 self._answer_own(self.own)
         except Exception as error:  # the request goes on without knowledge, whatever broke
             self.failed = True
-            log.warning("knowledge look-up failed", tenant=self.tenant.slug, error=type(error).__name__)
+            known = isinstance(error, OperationalError)  # no connection, or cancelled at its deadline
+            log.warning(
+                "knowledge look-up failed",
+                tenant=self.tenant.slug,
+                error=type(error).__name__,
+                exc_info=not known,
+            )
 
     def _answer_own(self, own: Slot) -> None:
         remembered = self.remembered or self.recalled.get(own)

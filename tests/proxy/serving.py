@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -31,6 +34,25 @@ def serving() -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         server.should_exit = True
         thread.join(20)
+
+
+@contextmanager
+def serving_process(**environment: str) -> Iterator[str]:
+    """Run the application in a process of its own, with further settings, and give its base URL; ends it
+    with TERM.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number = listening.fileno()
+        command = [sys.executable, "-m", "uvicorn", "kbplatform.asgi:application", "--fd", str(number)]
+        quiet = ["--lifespan", "on", "--log-level", "critical"]
+        process = subprocess.Popen([*command, *quiet], pass_fds=[number], env={**os.environ, **environment})
+        base = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        try:
+            until(lambda: send(base, "GET", "/health").status == 200, seconds=60)
+            yield base
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 @dataclass
