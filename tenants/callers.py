@@ -125,9 +125,7 @@ class CallerCache:
 
     def _listen_once(self) -> None:
         params = connections[DEFAULT_DB_ALIAS].get_connection_params()
-        wanted = {
-            name: params[name] for name in ("host", "port", "user", "password", "dbname") if params.get(name)
-        }
+        wanted = {name: params[name] for name in ("host", "port", "user", "password", "dbname") if params.get(name)}
         with psycopg.connect(**wanted, autocommit=True, connect_timeout=10, keepalives_idle=10) as connection:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
             self._listening.set()

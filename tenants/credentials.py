@@ -28,12 +28,7 @@ def seal(tenant_id: UUID, secret: str, *, place: str) -> bytes:
         return b""
     key_id, key = _ring()[0]
     nonce = os.urandom(_NONCE_BYTES)
-    return (
-        key_id.encode()
-        + b":"
-        + nonce
-        + AESGCM(key).encrypt(nonce, secret.encode(), _context(tenant_id, place))
-    )
+    return key_id.encode() + b":" + nonce + AESGCM(key).encrypt(nonce, secret.encode(), _context(tenant_id, place))
 
 
 def unseal(tenant_id: UUID, sealed: bytes, *, place: str) -> str:

@@ -129,9 +129,7 @@ class UsageQueue:
         try:
             record(rows)
         except DatabaseError as error:
-            log.warning(
-                "usage rows wait: the database takes none", rows=len(rows), error=type(error).__name__
-            )
+            log.warning("usage rows wait: the database takes none", rows=len(rows), error=type(error).__name__)
             return False
         finally:
             connection.close()

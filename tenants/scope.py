@@ -37,9 +37,7 @@ def tenant_scope(tenant: HasTenantId | UUID, *, using: str = DEFAULT_DB_ALIAS) -
     tenant_id = tenant if isinstance(tenant, UUID) else tenant.id
     inside = _current.get()
     if inside is not None and inside != (using, tenant_id):
-        raise ScopeMixedUp(
-            f"inside the scope of tenant {inside[1]}, the scope of {tenant_id} cannot be entered"
-        )
+        raise ScopeMixedUp(f"inside the scope of tenant {inside[1]}, the scope of {tenant_id} cannot be entered")
     with transaction.atomic(using=using):
         if inside is None:
             # A literal SET LOCAL, the only form that also reaches the shards of a Citus cluster. It ends

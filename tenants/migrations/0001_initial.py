@@ -42,9 +42,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("password", models.CharField(max_length=128, verbose_name="password")),
                 ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
@@ -133,15 +131,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "kind",
-                    models.CharField(
-                        choices=[("sk", "team key"), ("pk", "widget key")], default="sk", max_length=2
-                    ),
+                    models.CharField(choices=[("sk", "team key"), ("pk", "widget key")], default="sk", max_length=2),
                 ),
                 (
                     "public_id",
-                    models.CharField(
-                        help_text="kb_sk_<id>: all of the key that is ever shown again", max_length=40
-                    ),
+                    models.CharField(help_text="kb_sk_<id>: all of the key that is ever shown again", max_length=40),
                 ),
                 ("name", models.CharField(blank=True, max_length=100)),
                 (
@@ -312,9 +306,7 @@ class Migration(migrations.Migration):
                 ("upstream_url", models.CharField(blank=True, max_length=500)),
                 (
                     "upstream_key",
-                    models.BinaryField(
-                        blank=True, default=bytes, help_text="sealed by tenants/credentials.py"
-                    ),
+                    models.BinaryField(blank=True, default=bytes, help_text="sealed by tenants/credentials.py"),
                 ),
                 ("bring_your_own_key", models.BooleanField(default=False)),
                 (
@@ -401,9 +393,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "digest",
-                    models.BinaryField(
-                        help_text="HMAC-SHA256 of the whole key under a pepper", max_length=32
-                    ),
+                    models.BinaryField(help_text="HMAC-SHA256 of the whole key under a pepper", max_length=32),
                 ),
                 ("pepper_id", models.CharField(max_length=16)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
@@ -482,9 +472,7 @@ class Migration(migrations.Migration):
                 ("status", models.PositiveSmallIntegerField()),
                 (
                     "outcome",
-                    models.CharField(
-                        default="complete", help_text="complete, aborted, cut or error", max_length=16
-                    ),
+                    models.CharField(default="complete", help_text="complete, aborted, cut or error", max_length=16),
                 ),
                 ("input_tokens", models.PositiveIntegerField(default=0)),
                 ("output_tokens", models.PositiveIntegerField(default=0)),
@@ -542,8 +530,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="usage",
-            constraint=models.UniqueConstraint(
-                fields=("tenant", "request_id"), name="usage_once_per_request"
-            ),
+            constraint=models.UniqueConstraint(fields=("tenant", "request_id"), name="usage_once_per_request"),
         ),
     ]
