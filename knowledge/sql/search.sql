@@ -159,7 +159,7 @@ BEGIN
       AND (coalesce(cardinality(products), 0) = 0 OR coalesce(nullif(p.product, ''), s.product) = ANY (products))
       AND (coalesce(cardinality(apps), 0) = 0 OR coalesce(nullif(p.app, ''), s.app) = ANY (apps))
       AND p.path >= coalesce(path_prefix, '') AND p.path ^@ coalesce(path_prefix, '')
-      AND (NOT coalesce(user_facing, false) OR (
+      AND (NOT coalesce(kb_search.user_facing, false) OR (
         coalesce(p.user_facing, s.user_facing, unmarked, false)
         AND (coalesce(own_product, '') = '' OR coalesce(nullif(p.product, ''), s.product) IN ('', own_product))));
     -- few pages: an index condition each; many: read in order and look each up
