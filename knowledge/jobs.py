@@ -93,9 +93,9 @@ def failed_for_good(tenant: HasTenantId, job: Job, *, error: Exception, attempts
     return last
 
 
-def add_files(tenant: HasTenantId, job: Job, *, files: Sequence[NewFile]) -> list[int]:
-    """Add files to a new job and return their ids; those that are not queued are counted at once."""
-    rows = [_row(job, number, file) for number, file in enumerate(files)]
+def add_files(tenant: HasTenantId, job: Job, *, files: Sequence[NewFile], first: int = 0) -> list[int]:
+    """Add files to a job, numbered from first, and return their ids; those not queued are counted at once."""
+    rows = [_row(job, number, file) for number, file in enumerate(files, first)]
     with tenant_scope(tenant):
         JobFile.objects.bulk_create(rows, batch_size=200)
         _count(job, Counter(file.state for file in files if file.state != FileState.QUEUED))
@@ -130,10 +130,11 @@ def finish_job(tenant: HasTenantId, job: Job, *, state: str = JobState.DONE, rea
 
 
 def note_stop(tenant: HasTenantId, job: Job) -> None:
-    """Record that a run was stopped on purpose: the next start is no further attempt."""
+    """Record that a run was stopped on purpose: it waits again, and the next start is no further attempt."""
     with tenant_scope(tenant):
         job.options = {**job.options, "starts": job.options.get("starts", 1) - 1}
-        Job.objects.filter(tenant_id=tenant.id, id=job.pk).update(options=job.options)
+        mine = Job.objects.filter(tenant_id=tenant.id, id=job.pk, state=JobState.RUNNING)
+        mine.update(options=job.options, state=JobState.QUEUED)
 
 
 def job_report(tenant: TenantFacts, job_id: str, *, all_files: bool = False) -> dict[str, object] | None:
