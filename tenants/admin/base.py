@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import quote
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import MultipleObjectsReturned, PermissionDenied
@@ -31,6 +32,7 @@ from tenants.staff import Access
 M = TypeVar("M", bound=Model)
 R = TypeVar("R", bound=TenantModel)
 _MOST_CHOICES = 200
+_MOST_NAMED = 20
 
 
 class ShortPaginator(Paginator[Any]):
@@ -284,6 +286,26 @@ class RowAdmin(StaffModelAdmin[R]):
         """Return the address of a row's page, with its tenant."""
         name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
         return f"{reverse(name, args=[quote(obj.pk)])}?{urlencode({'tenant': obj.tenant.slug})}"
+
+    def ask_first(
+        self, request: HttpRequest, rows: QuerySet[R], *, action: str, title: str, say: str, form: Any = None
+    ) -> TemplateResponse:
+        """Ask before an action is done to rows: show some of them, then send the same choice again, confirmed."""
+        number = rows.count()
+        context = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "back": request.get_full_path(),
+            "names": list(rows[:_MOST_NAMED]),
+            "more": max(0, number - _MOST_NAMED),
+            "form": form,
+            "say": say,
+            "action": action,
+            "chosen": request.POST.getlist(ACTION_CHECKBOX_NAME),
+            "across": request.POST.get("select_across") == "1",
+        }
+        return TemplateResponse(request, "admin/confirm.html", context)
 
 
 class ReadOnlyAdmin(RowAdmin[R]):

@@ -124,9 +124,9 @@ class KeyAdmin(RowAdmin[Key]):
         context = self._context(request, key, gettext("The key, shown once")) | {"text": made.text}
         return TemplateResponse(request, "admin/key_shown_once.html", context)
 
-    def _context(self, request: HttpRequest, key: Key | None, title: str) -> dict[str, Any]:
-        back = self.address(key) if key is not None else "."
-        return {**self.admin_site.each_context(request), "title": title, "opts": self.opts, "back": back, "key": key}
+    def _context(self, request: HttpRequest, key: Key, title: str) -> dict[str, Any]:
+        context = {"title": title, "opts": self.opts, "back": self.address(key), "key": key}
+        return {**self.admin_site.each_context(request), **context}
 
     def get_urls(self) -> list[URLPattern]:
         """Add the pages that rotate and revoke a key."""
@@ -170,12 +170,8 @@ class KeyAdmin(RowAdmin[Key]):
         if "confirmed" in request.POST:
             self._revoke(request, list(keys))
             return None
-        context = self._context(request, None, gettext("Revoke these keys for ever?")) | {
-            "say": gettext("Revoke"),
-            "names": list(keys),
-            "action": "revoke_selected",
-        }
-        return TemplateResponse(request, "admin/confirm.html", context)
+        title, say = gettext("Revoke these keys for ever?"), gettext("Revoke")
+        return self.ask_first(request, keys, action="revoke_selected", title=title, say=say)
 
     def _changeable(self, request: HttpRequest, object_id: str) -> Key:
         key: Key | None = self.get_object(request, unquote(object_id))
