@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from knowledge.embedding.runtime import QUERY_TOKENS, head_and_tail
+from knowledge.embedding.runtime import cut
 from knowledge.embedding.specs import EmbeddingFailed, ModelSpec, ModelUnusable, Role, checked, known_spec
-from knowledge.embedding.vectors import Vectors, readable, unit_rows
+from knowledge.embedding.vectors import Vectors, unit_rows
 
 BATCH = 16
 
@@ -32,16 +32,10 @@ class SentenceTransformerProvider:
         if not texts:
             return np.zeros((0, self.spec.dimensions), dtype=np.float32)
         with self._lock:
-            cut = [self._cut(readable(text), role=role) for text in texts]
-            prefixed = [self.spec.prefix(role) + text for text in cut]
+            tokenizer = self._model.tokenizer.backend_tokenizer
+            prefix = self.spec.prefix(role)
+            prefixed = [prefix + cut(tokenizer, text, spec=self.spec, role=role) for text in texts]
             return encode(self._model, prefixed, dimensions=self.spec.dimensions)
-
-    def _cut(self, text: str, *, role: Role) -> str:
-        if role == "document":
-            return text
-        tokenizer = self._model.tokenizer.backend_tokenizer
-        room = QUERY_TOKENS - len(tokenizer.encode(self.spec.query_prefix))
-        return head_and_tail(tokenizer, text, tokens=room)
 
 
 def encode(model: Any, texts: list[str], *, dimensions: int) -> Vectors:

@@ -19,6 +19,9 @@ BATCH = 16
 QUERY_TOKENS = 128
 """Tokens read of a question: its head and its tail. Bounds the time of a pasted log or file."""
 
+LONGEST_TOKEN = 16
+"""Characters looked at for each token a model reads; ordinary text has four."""
+
 
 class OnnxProvider:
     """Embeds with a built model directory (`onnx/model.onnx` and `onnx/tokenizer.json`).
@@ -36,7 +39,6 @@ class OnnxProvider:
         self._tokenizing = threading.Lock()
         self._tokenizer: Any = Tokenizer.from_file(str(directory / "onnx" / "tokenizer.json"))
         self._session: Any = _session(directory / "onnx" / "model.onnx")
-        self._query_room = QUERY_TOKENS - len(self._tokenizer.encode(spec.query_prefix))
 
     def embed(self, texts: Sequence[str], *, role: Role) -> Vectors:
         """Vectors of `texts` in their order, [n, dimensions]. Raises EmbeddingFailed."""
@@ -47,11 +49,8 @@ class OnnxProvider:
         return unit_rows(vectors, count=len(texts), dimensions=self.spec.dimensions)
 
     def _prefixed(self, text: str, *, role: Role) -> str:
-        text = readable(text)
-        if role == "query":
-            with self._tokenizing:
-                text = head_and_tail(self._tokenizer, text, tokens=self._query_room)
-        return self.spec.prefix(role) + text
+        with self._tokenizing:
+            return self.spec.prefix(role) + cut(self._tokenizer, text, spec=self.spec, role=role)
 
     def _run(self, texts: list[str]) -> Vectors:
         with self._tokenizing:
@@ -77,17 +76,28 @@ def _session(file: Path) -> Any:
     return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
 
+def cut(tokenizer: Any, text: str, *, spec: ModelSpec, role: Role) -> str:
+    """What is embedded of `text`, without its prefix; a tokenizer's time is bounded however long the text is."""
+    text = readable(text)
+    if role == "document":
+        return text[: spec.max_tokens * LONGEST_TOKEN]
+    room = QUERY_TOKENS - len(tokenizer.encode(spec.query_prefix))
+    return head_and_tail(tokenizer, text, tokens=room)
+
+
 def head_and_tail(tokenizer: Any, text: str, *, tokens: int) -> str:
     """`text`, or its first and last `tokens`/2 tokens when it has more. `tokenizer` is one of `tokenizers`.
 
     Reads at most 16 characters for every token that is kept, however long the text is.
     """
-    half, reach = tokens // 2, tokens * 8
+    text = text.strip()
+    half, reach = tokens // 2, tokens * LONGEST_TOKEN // 2
     opening = tokenizer.encode(text[:reach], add_special_tokens=False)
     if len(text) <= reach and len(opening) <= tokens:
         return text
     tail = text[-reach:]
     closing = tokenizer.encode(tail, add_special_tokens=False)
-    head_ends = opening.offsets[:half][-1][1]
-    tail_starts = closing.offsets[-half:][0][0]
-    return f"{text[:head_ends]} {tail[tail_starts:]}"
+    # Either may hold no token at all: characters that the tokenizer deletes.
+    head_ends = max((end for _start, end in opening.offsets[:half]), default=0)
+    tail_starts = min((start for start, _end in closing.offsets[-half:]), default=len(tail))
+    return f"{text[:head_ends]} {tail[tail_starts:]}".strip() or "."

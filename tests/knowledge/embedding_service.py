@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass
@@ -34,9 +35,11 @@ class Service:
         return {"object": "list", "data": rows[::-1], "model": question["model"]}
 
 
-def vector_for(text: str, size: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+def vector_for(text: str, size: int) -> NDArray[np.float32]:
     """The vector the service gives for a text: not of unit length, and different for texts of other lengths."""
-    return np.arange(1, size + 1, dtype=np.float32) + len(text) * np.eye(size, dtype=np.float32)[0]
+    vector = np.arange(1, size + 1, dtype=np.float32)
+    vector[0] += len(text)
+    return vector
 
 
 @contextmanager
@@ -51,11 +54,8 @@ def embedding_service() -> Iterator[Service]:
             service.questions.append({"path": self.path, **json.loads(body)})
             service.headers.append({name.lower(): value for name, value in self.headers.items()})
             service.may_answer.wait(10)
-            status, headers, text = 200, {}, ""
-            if service.refusals:
-                status, headers, text = service.refusals.pop(0)
-            else:
-                text = json.dumps(service.answer or service.vectors(service.questions[-1]))
+            answer = json.dumps(service.answer or service.vectors(service.questions[-1]))
+            status, headers, text = service.refusals.pop(0) if service.refusals else (200, {}, answer)
             self.send_response(status)
             for name, value in {"content-length": str(len(text.encode())), **headers}.items():
                 self.send_header(name, value)

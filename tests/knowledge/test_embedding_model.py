@@ -18,7 +18,7 @@ from pytest_django import Settings
 from knowledge.embedding import ModelUnusable, embed_documents, embed_query, is_ready, warm
 from knowledge.embedding.building.parity import LEAST_MEAN_COSINE, sentences_for
 from knowledge.embedding.built import Manifest, directory_of, read_manifest
-from knowledge.embedding.runtime import QUERY_TOKENS, OnnxProvider, head_and_tail
+from knowledge.embedding.runtime import LONGEST_TOKEN, QUERY_TOKENS, OnnxProvider, cut, head_and_tail
 from knowledge.embedding.specs import E5_SMALL, MINILM
 
 pytestmark = pytest.mark.model
@@ -63,10 +63,18 @@ def run_python(code: str, **environment: str) -> str:
 def test_it_works() -> None:
     warm()
     passages = embed_documents(
-        ["The default threshold is 0.75.", "Trains leave on the hour.", "def add(a, b):\n    return a + b"]
+        [
+            "Questions are answered from the knowledge base when the evidence reaches the threshold of 0.25.",
+            "Trains to the coast leave every hour from platform four, also on Sundays.",
+            "Boil the water, add the salt, then the rice, and leave it for eighteen minutes.",
+        ]
     )
 
-    questions = ("¿Cuál es el umbral por defecto?", "Когда отправляются поезда?", "a function that sums two numbers")
+    questions = (
+        "¿Cuál es el umbral de evidencia de la base de conocimiento?",
+        "Как часто отправляются поезда на побережье?",
+        "How long do I cook rice?",
+    )
     found = [embed_query(uuid4(), question, timeout=30) for question in questions]
 
     assert is_ready()
@@ -144,7 +152,17 @@ def test_order_is_kept_and_batches_do_not_matter() -> None:
 
 
 def test_hostile_text_has_a_vector() -> None:
-    texts = ["", "\0", "\ud800", "🙂" * 3_000, "x" * 100_000, "\u202e\ufffe\x01", "日本語の文章"]
+    texts = [
+        "",
+        "\0",
+        "\ud800",
+        "🙂" * 3_000,
+        "x" * 100_000,
+        "\u202e\ufffe\x01",
+        " " * 9_000 + "a",
+        "\x01" * 9_000,
+        "日本語の文章",
+    ]
 
     for role in ("query", "document"):
         vectors = e5().embed(texts, role="query" if role == "query" else "document")
@@ -155,12 +173,19 @@ def test_a_long_question_is_read_at_head_and_tail() -> None:
     tokenizer = e5()._tokenizer
     text = "¿Dónde está el fallo? " + "registro de la máquina; " * 400 + "Error: falta la clave."
 
-    cut = head_and_tail(tokenizer, text, tokens=100)
+    kept = head_and_tail(tokenizer, text, tokens=100)
 
-    assert cut.startswith("¿Dónde está el fallo?")
-    assert cut.endswith("Error: falta la clave.")
-    assert 90 <= len(tokenizer.encode(cut, add_special_tokens=False)) <= 104
+    assert kept.startswith("¿Dónde está el fallo?")
+    assert kept.endswith("Error: falta la clave.")
+    assert 90 <= len(tokenizer.encode(kept, add_special_tokens=False)) <= 104
     assert QUERY_TOKENS == 128
+
+
+def test_a_huge_text_is_cut_before_it_is_tokenised() -> None:
+    text = "x" * 3_000_000
+
+    assert len(cut(e5()._tokenizer, text, spec=E5_SMALL, role="document")) == 512 * LONGEST_TOKEN
+    assert len(cut(e5()._tokenizer, text, spec=E5_SMALL, role="query")) < 128 * LONGEST_TOKEN
 
 
 def test_a_short_question_is_not_touched() -> None:

@@ -57,14 +57,13 @@ def _export_full(model: Any, file: Path) -> None:
                 features = step(features)
             return torch.nn.functional.normalize(features["sentence_embedding"], dim=-1)
 
-    ids = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]], dtype=torch.int64)
-    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]], dtype=torch.int64)
+    sample = model.tokenizer(["a text to trace with", "another"], padding=True, return_tensors="pt")
     axes = {0: "texts", 1: "tokens"}
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # tracing warns of every constant shape, and that it is the older way
         torch.onnx.export(
             Graph().eval(),  # without eval() the wrapper trains, and dropout makes every vector wrong
-            (ids, mask),
+            (sample["input_ids"], sample["attention_mask"]),
             str(file),
             dynamo=False,
             opset_version=OPSET,
