@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from knowledge.index.publishing import bump_version
+from knowledge.index.statistics import bump_version
 from knowledge.languages import configuration
 from knowledge.models import Page
 from tenants.scope import HasTenantId, tenant_scope

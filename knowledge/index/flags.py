@@ -7,7 +7,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from knowledge.index.publishing import IndexedTenant, PageFields, bump_version, publish
+from knowledge.index.publishing import IndexedTenant, PageFields, publish
+from knowledge.index.statistics import bump_version
 from knowledge.models import FLAGS, EmbeddingSet, Page
 from tenants.scope import tenant_scope
 

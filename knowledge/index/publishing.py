@@ -10,14 +10,11 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from django.db import Error, IntegrityError, connection, transaction
-from django.db.models import F
-from django.utils import timezone
-from pgvector import Vector
 
 from knowledge.index.staging import model_row
-from knowledge.index.statistics import keep_average
+from knowledge.index.statistics import bump_version, have_corpus, have_set, keep_average
 from knowledge.languages import configuration, detect
-from knowledge.models import FLAGS, Chunk, Corpus, EmbeddingModel, EmbeddingSet, Page, Source, StagedChunk
+from knowledge.models import FLAGS, Chunk, Page, Source, StagedChunk
 from tenants.ids import new_id
 from tenants.scope import tenant_scope
 
@@ -96,18 +93,6 @@ def publish(tenant: IndexedTenant, *, page: PageFields, model_id: str) -> Publis
     if swap[0] or swap[1]:
         keep_average(tenant)
     return Published(page_id=row.id, chunks=row.chunk_count, changed=changed)
-
-
-def bump_version(tenant_id: UUID) -> None:
-    """Count one change of what can be retrieved."""
-    have_corpus(tenant_id)
-    Corpus.objects.filter(tenant_id=tenant_id).update(version=F("version") + 1, last_ingest_at=timezone.now())
-
-
-def have_corpus(tenant_id: UUID) -> None:
-    """Make the tenant's corpus row if it has none."""
-    if not Corpus.objects.filter(tenant_id=tenant_id).exists():
-        Corpus.objects.bulk_create([Corpus(tenant_id=tenant_id)], ignore_conflicts=True)
 
 
 def slug_of(path: str) -> str:
@@ -196,7 +181,7 @@ def _swap(row: Page, page: PageFields, model_id: str, language_before: str) -> t
     if row.revision == 0:
         _insert_with_free_slug(row)
     model = model_row(model_id, dimensions=None)
-    _have_set(row.tenant_id, model)
+    have_set(model)
     try:
         with connection.cursor() as cursor:
             cursor.execute(
@@ -252,22 +237,3 @@ def _slugs(row: Page) -> Iterator[str]:
     while True:
         yield f"{plain}-{slug_of(source.name)[:40]}-{number}"
         number += 1
-
-
-def _have_set(tenant_id: UUID, model: EmbeddingModel) -> None:
-    """Make the tenant's set of this model's vectors: live when it is the first, else one to be built."""
-    sets = EmbeddingSet.objects.filter(tenant_id=tenant_id)
-    if sets.filter(model=model).exists():
-        return
-    live = sets.filter(state=EmbeddingSet.State.LIVE).exists()
-    EmbeddingSet.objects.bulk_create(
-        [
-            EmbeddingSet(
-                tenant_id=tenant_id,
-                model=model,
-                embedding_sum=Vector([0.0] * model.dimensions),
-                state=EmbeddingSet.State.BUILDING if live else EmbeddingSet.State.LIVE,
-            )
-        ],
-        ignore_conflicts=True,
-    )

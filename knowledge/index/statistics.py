@@ -1,12 +1,18 @@
-"""The average length that BM25 weights are made with is frozen, and renewed when it has drifted."""
+"""What is counted of a corpus as a whole.
+
+The average length that BM25 weights are made with is frozen, and renewed when it has drifted.
+"""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import F
+from django.utils import timezone
 
-from knowledge.models import Corpus
+from knowledge.models import Corpus, EmbeddingModel
+from tenants.ids import new_id
 from tenants.scope import HasTenantId, tenant_scope
 
 DRIFT = 0.1
@@ -14,6 +20,27 @@ DRIFT = 0.1
 AT_ONCE = 2_000
 """Chunks whose weights are renewed right after a page was published, about 0.3 ms each."""
 PER_COMMIT = 500
+
+
+def bump_version(tenant_id: UUID) -> None:
+    """Count one change of what can be retrieved."""
+    have_corpus(tenant_id)
+    Corpus.objects.filter(tenant_id=tenant_id).update(version=F("version") + 1, last_ingest_at=timezone.now())
+
+
+def have_corpus(tenant_id: UUID) -> None:
+    """Make the tenant's corpus row if it has none."""
+    if not Corpus.objects.filter(tenant_id=tenant_id).exists():
+        Corpus.objects.bulk_create([Corpus(tenant_id=tenant_id)], ignore_conflicts=True)
+
+
+def have_set(model: EmbeddingModel) -> None:
+    """Make the tenant's set of this model's vectors if it has none: live when it is the first, else one to build.
+
+    Inside the tenant's scope, with its corpus row there.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT kb_have_set(%s::smallint, %s)", [model.pk, new_id()])
 
 
 def keep_average(tenant: HasTenantId) -> int:

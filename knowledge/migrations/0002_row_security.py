@@ -18,7 +18,8 @@ RESET ROLE;
 DROP_PUBLISH = """
 DROP FUNCTION IF EXISTS kb_add_vectors(smallint, bigint[], text[]), kb_delete_pages(bigint[], jsonb),
   kb_swap_chunks(bigint, bigint, text, text, smallint, text, text), kb_counted(jsonb, text, integer),
-  kb_enter(bigint[], bigint[], text, text), kb_enter_vectors(bigint[], bigint[], smallint);
+  kb_enter(bigint[], bigint[], text, text), kb_enter_vectors(bigint[], bigint[], smallint),
+  kb_have_set(smallint, bigint);
 """
 
 

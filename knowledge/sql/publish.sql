@@ -72,12 +72,38 @@ BEGIN
     WHERE s.tenant_id = tenant AND (came.number > 0 OR went.number > 0)
   )
   UPDATE knowledge_embeddingset AS s SET
-    count = s.count + change.step,
+    count = greatest(s.count + change.step, 0),
     -- an empty set starts again at zero, free of rounding
-    embedding_sum = CASE WHEN s.count + change.step = 0 THEN s.embedding_sum - s.embedding_sum
+    embedding_sum = CASE WHEN s.count + change.step <= 0 THEN s.embedding_sum - s.embedding_sum
       ELSE CASE WHEN change.less IS NULL THEN s.embedding_sum ELSE s.embedding_sum - change.less END
         + CASE WHEN change.more IS NULL THEN s.embedding_sum - s.embedding_sum ELSE change.more END END
   FROM change WHERE s.tenant_id = tenant AND s.model_id = change.model_id;
+END
+$$;
+
+-- Make the tenant's set of a model's vectors if there is none: live when it is the tenant's first, else one
+-- to be built. It counts what vectors are there already.
+CREATE OR REPLACE FUNCTION kb_have_set(of_model smallint, set_id bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, public, pg_temp
+AS $$
+DECLARE
+  tenant uuid := kb_tenant_id();
+BEGIN
+  IF EXISTS (SELECT FROM knowledge_embeddingset AS s WHERE s.tenant_id = tenant AND s.model_id = of_model) THEN
+    RETURN;
+  END IF;
+  PERFORM 1 FROM knowledge_corpus AS c WHERE c.tenant_id = tenant FOR UPDATE;
+  INSERT INTO knowledge_embeddingset (tenant_id, id, model_id, state, embedding_sum, count, created_at)
+  SELECT tenant, set_id, m.id,
+    CASE WHEN EXISTS (SELECT FROM knowledge_embeddingset AS s WHERE s.tenant_id = tenant AND s.state = 'live')
+      THEN 'building' ELSE 'live' END,
+    coalesce(there.total, array_fill(0::real, ARRAY[m.dimensions::integer])::vector), there.number, now()
+  FROM knowledge_embeddingmodel AS m CROSS JOIN (
+    SELECT sum(e.embedding::vector) AS total, count(*)::integer AS number
+    FROM knowledge_embedding AS e WHERE e.tenant_id = tenant AND e.model_id = of_model) AS there
+  WHERE m.id = of_model
+  ON CONFLICT (tenant_id, model_id) DO NOTHING;
 END
 $$;
 
