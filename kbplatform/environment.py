@@ -123,7 +123,7 @@ SETTINGS = (
         "what turns text into vectors",
     ),
     Setting("KB_EMBEDDING_MODEL", str, "multilingual-e5-small", "known model, hub name or directory"),
-    Setting("KB_EMBEDDING_DIMENSIONS", int, 0, "vector size to ask of an embedding service; 0: the usual one"),
+    Setting("KB_EMBEDDING_DIMENSIONS", int, "0", "vector size to ask of an embedding service; 0: the usual one"),
     Setting(
         "KB_EMBEDDING_BASE_URL",
         str,
