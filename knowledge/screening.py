@@ -55,7 +55,8 @@ _SELF_TALK = re.compile(
 )
 _NO_ACCESS = re.compile(
     r"^[ \t*>#]{0,8}(?:(?:I[’']m sorry|I apologi[sz]e|Sorry|Unfortunately)\W{1,3}(?:but )?)?"
-    r"I (?:don[’']t|do not|can(?:no|[’'])t) (?:currently )?(?:have|directly )?\s?(?:access|see|read|browse)(?: to)? (?:your |the |any )?(?:\w+ )?"
+    r"I (?:don[’']t|do not|can(?:no|[’'])t) (?:currently )?(?:have|directly )?\s?"
+    r"(?:access|see|read|browse)(?: to)? (?:your |the |any )?(?:\w+ )?"
     r"(?:files?|codebase|repository|file ?system|internet|conversation)\b[^\n]{0,400}"
     r"(?:(?:is there anything else|how (?:else )?can) I (?:can )?help|(?:please|could you) (?:share|paste|provide)\b)",
     re.IGNORECASE | re.MULTILINE,

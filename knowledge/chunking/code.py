@@ -8,14 +8,17 @@ from typing import NamedTuple
 from knowledge.chunking.pieces import Lines, Span, trim
 from knowledge.chunking.symbols import CLOSING, LEADING, Outline, outline, trails
 
-QUOTED = 10_000  # indentation given to lines inside a multi-line string, which are no structure
-
 
 class Source(NamedTuple):
-    """A source file by lines: the rows, their indentation (-1 for blank ones) and where each starts."""
+    """A source file by lines.
 
-    rows: Sequence[str]
+    Of each line: its indentation (-1 for a blank one), whether a block may begin with it (it is no closing bracket
+    and not inside a string), whether it leads in the next (a comment, a decorator); and where lines start.
+    """
+
     indents: Sequence[int]
+    opens: Sequence[bool]
+    leads: Sequence[bool]
     lines: Lines
 
     def size(self, first: int, after: int) -> int:
@@ -27,8 +30,7 @@ def code_spans(path: str, body: str, *, cap: int, tiny: int, overlap: int) -> li
     rows = body.split("\n")
     indents = [_indent(row) for row in rows]
     known: Outline = outline(path, rows, indents)
-    indents = [QUOTED if index in known.quoted and indent >= 0 else indent for index, indent in enumerate(indents)]
-    source = Source(rows, indents, Lines(body))
+    source = _source(body, rows, indents, known)
     ranges = _without_crumbs(source, _ranges(source, cap - overlap), cap - overlap, tiny)
     shown = [_shown(source, *bounds) for bounds in ranges]
     spans = [
@@ -36,6 +38,14 @@ def code_spans(path: str, body: str, *, cap: int, tiny: int, overlap: int) -> li
         for (first, after), trail in zip(ranges, trails(known.symbols, shown), strict=True)
     ]
     return _overlapped(body, source, spans, cap, overlap) if overlap else spans
+
+
+def _source(body: str, rows: Sequence[str], indents: Sequence[int], known: Outline) -> Source:
+    opens = [
+        indent >= 0 and index not in known.quoted and not CLOSING.match(row)
+        for index, (row, indent) in enumerate(zip(rows, indents, strict=True))
+    ]
+    return Source(indents, opens, [LEADING.match(row) is not None for row in rows], Lines(body))
 
 
 def _indent(row: str) -> int:
@@ -49,7 +59,7 @@ def _ranges(source: Source, cap: int) -> Iterator[tuple[int, int]]:
     A range that is too long falls into the blocks of its lowest indentation; neighbours are packed while they fit,
     and a block that is too long itself is opened in turn. No recursion: indentation can be thousands deep.
     """
-    waiting = [(0, len(source.rows))]
+    waiting = [(0, len(source.indents))]
     while waiting:
         first, after = waiting.pop()
         if source.size(first, after) <= cap or after - first == 1:
@@ -63,11 +73,11 @@ def _ranges(source: Source, cap: int) -> Iterator[tuple[int, int]]:
 
 def _block_starts(source: Source, first: int, after: int, *, skip: int = 0) -> list[int]:
     """Lines at which a block begins: at the lowest indentation, not closing one, not led in by a comment."""
-    level = min((source.indents[at] for at in range(first + skip, after) if _opens(source, at)), default=-1)
+    level = min((source.indents[at] for at in range(first + skip, after) if source.opens[at]), default=-1)
     starts = [first]
     for at in range(first + max(1, skip), after):
-        led = source.indents[at - 1] == level and LEADING.match(source.rows[at - 1]) is not None
-        if source.indents[at] == level and _opens(source, at) and not led:
+        led = source.indents[at - 1] == level and source.leads[at - 1]
+        if source.indents[at] == level and source.opens[at] and not led:
             starts.append(at)
     return starts
 
@@ -75,13 +85,9 @@ def _block_starts(source: Source, first: int, after: int, *, skip: int = 0) -> l
 def _inner_starts(source: Source, first: int, after: int) -> list[int]:
     """The blocks inside a single block; none when there is no deeper level to open."""
     outer = source.indents[first]
-    inner = min((source.indents[at] for at in range(first + 1, after) if _opens(source, at)), default=-1)
+    inner = min((source.indents[at] for at in range(first + 1, after) if source.opens[at]), default=-1)
     starts = _block_starts(source, first, after, skip=1) if inner > outer else []
     return starts if len(starts) > 1 else []
-
-
-def _opens(source: Source, at: int) -> bool:
-    return 0 <= source.indents[at] < QUOTED and not CLOSING.match(source.rows[at])
 
 
 def _packed(source: Source, starts: Sequence[int], cap: int) -> list[tuple[int, int]]:

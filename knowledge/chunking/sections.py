@@ -46,7 +46,8 @@ def _carried(body: str, sections: Iterator[Section]) -> list[Section]:
     for section in sections:
         first = section.start if waiting is None else waiting
         if _is_blank(body[section.content : section.rest]):
-            waiting = first if body[first : section.end].strip() else None
+            if waiting is None and body[first : section.end].strip():
+                waiting = first
             continue
         kept.append(section._replace(start=first))
         waiting = None

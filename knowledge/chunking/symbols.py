@@ -73,7 +73,7 @@ _NOT_NAMES = frozenset(
     " using synchronized defined elif".split()
 )
 CLOSING = re.compile(
-    r"\s*(?:[)\]}>{]|</|\*/|\"\"\"|'''|(?:end|else|elif|elsif|except|finally|catch|rescue|ensure|fi|done|esac|then|do|"
+    r"\s*(?:[)\]}>{]|</|\*/|\$\w*\$|\"\"\"|'''|(?:end|else|elif|elsif|except|finally|catch|rescue|ensure|fi|done|esac|then|do|"
     r"in|of|where)\b)",
     re.IGNORECASE,
 )
