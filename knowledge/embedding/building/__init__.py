@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import shutil
 import tempfile
 import time
@@ -52,7 +53,7 @@ def build_model(model_dir: Path, name: str, *, torch: bool = True, progress: Pro
             f"{identity_of(name)} is not built in {model_dir}, and building it needs torch. Run "
             f"manage.py build_model where torch is installed and copy that directory to {target}."
         )
-    with _only_builder(model_dir), tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=model_dir) as workshop:
+    with _only_builder(model_dir), _quiet(), tempfile.TemporaryDirectory(prefix=WORKSHOP, dir=model_dir) as workshop:
         return _standing(target, name) or _build(Path(workshop), target, name, progress)
 
 
@@ -67,6 +68,17 @@ def _only_builder(model_dir: Path) -> Iterator[None]:
         for left_by_a_killed_build in model_dir.glob(WORKSHOP + "*"):
             shutil.rmtree(left_by_a_killed_build)
         yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the libraries' notes on every layer out of the log: what matters is told by `progress`."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _standing(target: Path, name: str) -> Manifest | None:
