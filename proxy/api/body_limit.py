@@ -36,7 +36,7 @@ class BodyLimit:
         if scope["type"] != "http" or machine_path(scope["path"]) is None:
             await self.application(scope, receive, send)
             return
-        marked = {**scope, "query_string": _ascii(scope.get("query_string", b""))}
+        marked = dict(scope)
         await self.application(marked, _limited(marked, receive), send)
 
 
@@ -76,10 +76,3 @@ def _limited(scope: Scope, receive: Receive) -> Receive:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     return limited
-
-
-def _ascii(query_string: bytes) -> bytes:
-    """Return the query string with raw bytes percent-encoded; Django answers them with a page of its own."""
-    if query_string.isascii():
-        return query_string
-    return b"".join(bytes([byte]) if byte < 128 else b"%%%02X" % byte for byte in query_string)

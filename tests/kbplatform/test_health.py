@@ -11,6 +11,8 @@ from pytest_django import Settings
 from kbplatform import health
 from knowledge import embedding
 
+CLIENT = Client()
+
 
 @pytest.fixture(autouse=True)
 def loaded() -> None:
@@ -19,7 +21,7 @@ def loaded() -> None:
 
 
 def test_it_works() -> None:
-    answer = Client().get("/readyz")
+    answer = CLIENT.get("/readyz")
 
     assert answer.status_code == 200
     assert answer.json() == {
@@ -31,14 +33,14 @@ def test_it_works() -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/livez"])
 def test_a_living_process_says_ok(path: str) -> None:
-    answer = Client().get(path)
+    answer = CLIENT.get(path)
 
     assert (answer.status_code, answer.content.strip()) == (200, b"ok")
 
 
 @pytest.mark.parametrize("path", ["/health", "/livez", "/readyz"])
 def test_probes_may_name_any_host_and_get_no_cookie(path: str) -> None:
-    answer = Client().get(path, headers={"host": "10.1.2.3:8000", "accept-language": "es"})
+    answer = CLIENT.get(path, headers={"host": "10.1.2.3:8000", "accept-language": "es"})
 
     assert answer.status_code == 200
     assert not answer.cookies
@@ -46,13 +48,13 @@ def test_probes_may_name_any_host_and_get_no_cookie(path: str) -> None:
 
 
 def test_metrics_are_closed() -> None:
-    assert Client().get("/metrics").status_code == 404
-    assert Client().get("/metrics", headers={"authorization": "Bearer nothing"}).status_code == 404
+    assert CLIENT.get("/metrics").status_code == 404
+    assert CLIENT.get("/metrics", headers={"authorization": "Bearer nothing"}).status_code == 404
 
 
 def test_a_model_that_is_not_loaded_holds_readiness(settings: Settings) -> None:
     settings.KB_EMBEDDING_MODEL = "hash-512"
-    answer = Client().get("/readyz")
+    answer = CLIENT.get("/readyz")
 
     assert answer.status_code == 503
     assert answer.json()["ready"] is False
@@ -64,13 +66,13 @@ def test_a_missing_migration_holds_readiness(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(health, "_migrated", False)
     recorder.record_unapplied("tenants", "0001_initial")
     try:
-        answer = Client().get("/readyz")
+        answer = CLIENT.get("/readyz")
     finally:
         recorder.record_applied("tenants", "0001_initial")
 
     assert answer.status_code == 503
     assert "1 not applied" in answer.json()["parts"]["migrations"]
-    assert Client().get("/readyz").status_code == 200
+    assert CLIENT.get("/readyz").status_code == 200
 
 
 def test_a_database_that_is_away_holds_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +80,9 @@ def test_a_database_that_is_away_holds_readiness(monkeypatch: pytest.MonkeyPatch
     away = connections["owner"].copy("away")
     away.settings_dict = {**away.settings_dict, "PORT": "1"}
     connections["away"] = away
-    answer = Client().get("/readyz")
+    answer = CLIENT.get("/readyz")
 
     assert answer.status_code == 503
     assert answer.json()["parts"]["database"] == "can't be reached"
     assert answer.json()["parts"]["queue"] == "unknown without the database"
-    assert Client().get("/livez").status_code == 200
+    assert CLIENT.get("/livez").status_code == 200

@@ -87,17 +87,6 @@ def test_the_connection_can_be_used_again(base: str, tenant: TenantFacts) -> Non
     assert (refused.status, answered.status) == (413, 200)
 
 
-def test_raw_bytes_in_a_query_string_are_no_matter(base: str, tenant: TenantFacts) -> None:
-    url = urllib.parse.urlsplit(base)
-    with socket.create_connection((str(url.hostname), url.port or 80), timeout=10) as connection:
-        head = f"authorization: Bearer {make_key(tenant)}\r\nhost: x\r\nconnection: close\r\n\r\n"
-        connection.sendall(b"DELETE /v1/documents?p\xff=1 HTTP/1.1\r\n" + head.encode())
-        data = b"".join(iter(lambda: connection.recv(65536), b""))
-
-    assert data.startswith(b"HTTP/1.1 400")
-    assert b"invalid_request_error" in data
-
-
 def sent_in_pieces(base: str, path: str, key: str, *, pieces: int, declared: bool) -> Reply:
     """Send a body of so many mebibytes the way a client does that reads only afterwards."""
     url = urllib.parse.urlsplit(base)

@@ -6,6 +6,7 @@ import re
 
 from django.test import Client
 
+CLIENT = Client()
 OURS = {
     ("post", "/v1/query"),
     ("get", "/v1/stats"),
@@ -19,13 +20,13 @@ OURS = {
 
 
 def test_it_works() -> None:
-    schema = Client().get("/v1/openapi.json").json()
+    schema = CLIENT.get("/v1/openapi.json").json()
 
     assert {(method, path) for path, methods in schema["paths"].items() for method in methods} == OURS
 
 
 def test_every_endpoint_names_its_key_and_says_what_it_does() -> None:
-    schema = Client().get("/v1/openapi.json").json()
+    schema = CLIENT.get("/v1/openapi.json").json()
     operations = [operation for methods in schema["paths"].values() for operation in methods.values()]
 
     assert all(operation["security"] for operation in operations)
@@ -33,14 +34,14 @@ def test_every_endpoint_names_its_key_and_says_what_it_does() -> None:
 
 
 def test_the_upload_says_what_it_takes() -> None:
-    upload = Client().get("/v1/openapi.json").json()["paths"]["/v1/documents"]["post"]
+    upload = CLIENT.get("/v1/openapi.json").json()["paths"]["/v1/documents"]["post"]
 
     assert set(upload["requestBody"]["content"]) == {"application/json", "multipart/form-data"}
     assert "202" in upload["responses"]
 
 
 def test_the_page_loads_from_here_only() -> None:
-    answer = Client().get("/v1/docs")
+    answer = CLIENT.get("/v1/docs")
     loaded = re.findall(r'(?:src|href)="([^"]*)"', answer.content.decode())
 
     assert answer.status_code == 200

@@ -9,16 +9,25 @@ import pytest
 from knowledge.ingest import GivenChunk, ingest_chunks
 from proxy.api.query import QueryAnswer, shortened
 from tenants.facts import TenantFacts
-from tests.make import make_key
-from tests.proxy.api import Answer, assert_refused, call, fill, index, paths
+from tests.make import make_key, make_tenant
+from tests.proxy.api import FILLER, Answer, assert_refused, call, fill, index, paths
 
 LONG = "The orvane pump has a long story. " + "It was repaired again and again with patience. " * 30
 
 
 @pytest.fixture
 def key(tenant: TenantFacts) -> str:
-    """A key of a tenant with a few pages."""
+    """A key of a tenant with two pages, for tests that add more."""
+    fill(tenant, FILLER[:2])
+    return make_key(tenant)
+
+
+@pytest.fixture(scope="module")
+def shelves() -> str:
+    """A key of a tenant with many pages, for tests that only ask."""
+    tenant = make_tenant()
     fill(tenant)
+    fill(tenant, [f"Shelf {n} of the depot holds crate {n * 7}." for n in range(70)], folder="many")
     return make_key(tenant)
 
 
@@ -49,9 +58,8 @@ def test_an_empty_corpus_says_so(tenant: TenantFacts) -> None:
     assert (body["hits"], body["phase"]) == ([], "1-sqlite-empty")
 
 
-def test_scores_fall_and_eight_hits_come_unless_asked(tenant: TenantFacts, key: str) -> None:
-    fill(tenant, [f"Shelf {n} of the depot holds crate {n * 7}." for n in range(80)], folder="many")
-    hits = ask(key, {"query": "crate on a shelf of the depot"}).json["hits"]
+def test_scores_fall_and_eight_hits_come_unless_asked(shelves: str) -> None:
+    hits = ask(shelves, {"query": "crate on a shelf of the depot"}).json["hits"]
     scores = [hit["score"] for hit in hits]
 
     assert len(hits) == 8
@@ -60,10 +68,8 @@ def test_scores_fall_and_eight_hits_come_unless_asked(tenant: TenantFacts, key: 
 
 
 @pytest.mark.parametrize(("top_k", "number"), [(1, 1), (64, 64), (65, 64), (100_000, 64), (10**30, 64)])
-def test_top_k_is_clamped(tenant: TenantFacts, key: str, top_k: int, number: int) -> None:
-    fill(tenant, [f"Shelf {n} of the depot holds crate {n * 7}." for n in range(70)], folder="many")
-
-    assert len(ask(key, {"query": "crate on a shelf", "top_k": top_k}).json["hits"]) == number
+def test_top_k_is_clamped(shelves: str, top_k: int, number: int) -> None:
+    assert len(ask(shelves, {"query": "crate on a shelf", "top_k": top_k}).json["hits"]) == number
 
 
 @pytest.mark.parametrize(
@@ -102,21 +108,21 @@ def test_top_k_is_clamped(tenant: TenantFacts, key: str, top_k: int, number: int
         (b"", "body"),
     ],
 )
-def test_a_bad_body_is_refused_by_name(key: str, body: Any, mention: str) -> None:
-    assert_refused(ask(key, body), 400, "invalid_request_error", mention)
+def test_a_bad_body_is_refused_by_name(shelves: str, body: Any, mention: str) -> None:
+    assert_refused(ask(shelves, body), 400, "invalid_request_error", mention)
 
 
 @pytest.mark.parametrize(
     "query", ["поиск " * 2_000, "\x01\x1b[31m\u202e", "a & ! | <-> :* ' \\ ((", "🦀" * 300, "%s %(x)s {0}", "'; --"]
 )
-def test_odd_questions_are_answered(key: str, query: str) -> None:
-    assert ask(key, {"query": query}).status == 200
+def test_odd_questions_are_answered(shelves: str, query: str) -> None:
+    assert ask(shelves, {"query": query}).status == 200
 
 
-def test_fields_that_are_null_are_as_if_not_given(key: str) -> None:
+def test_fields_that_are_null_are_as_if_not_given(shelves: str) -> None:
     body = dict.fromkeys(["top_k", "source_type", "app", "product", "path_prefix", "user_facing", "full_text"])
 
-    assert len(ask(key, {"query": "violin", **body}).json["hits"]) == 8
+    assert len(ask(shelves, {"query": "violin", **body}).json["hits"]) == 8
 
 
 def test_a_snippet_is_cut_between_words(tenant: TenantFacts, key: str) -> None:
@@ -147,10 +153,10 @@ def test_full_text_needs_the_scope_pages(tenant: TenantFacts) -> None:
     assert ask(key, {"query": "x", "full_text": False}).status == 200
 
 
-def test_min_evidence_drops_what_is_weaker(key: str) -> None:
-    best = ask(key, {"query": "How many strings has the violin?"}).json["hits"]
+def test_min_evidence_drops_what_is_weaker(shelves: str) -> None:
+    best = ask(shelves, {"query": "How many strings has the violin?"}).json["hits"]
     cut = (best[0]["evidence"] + best[-1]["evidence"]) / 2
-    kept = ask(key, {"query": "How many strings has the violin?", "min_evidence": cut}).json["hits"]
+    kept = ask(shelves, {"query": "How many strings has the violin?", "min_evidence": cut}).json["hits"]
 
     assert [hit["chunk_id"] for hit in kept] == [hit["chunk_id"] for hit in best if hit["evidence"] >= cut]
     assert 0 < len(kept) < len(best)
@@ -193,8 +199,8 @@ def test_nothing_in_common_still_tells_the_corpus(tenant: TenantFacts, key: str)
     assert (unseen["phase"], unseen["corpus_version"]) == ("1-sqlite", seen["corpus_version"])
 
 
-def test_explain_adds_how_it_came_about(key: str) -> None:
-    body = ask(key, {"query": "violin", "explain": True}).json
+def test_explain_adds_how_it_came_about(shelves: str) -> None:
+    body = ask(shelves, {"query": "violin", "explain": True}).json
 
     assert body["explain"]["gate"] == 0.25
     assert set(body["explain"]["prefixes"]) == {hit["chunk_id"] for hit in body["hits"]}
@@ -203,7 +209,7 @@ def test_explain_adds_how_it_came_about(key: str) -> None:
 def test_the_rival_finds_its_own_only(tenant: TenantFacts, rival: TenantFacts, key: str) -> None:
     index(tenant, key, "secret/harbour.md", "The launch code of the harbour is tealcanary.\n", app="mine")
     theirs = make_key(rival)
-    fill(rival)
+    fill(rival, FILLER[:2])
 
     assert paths(key, "launch code of the harbour")[0] == "secret/harbour.md"
     answer = ask(theirs, {"query": "launch code of the harbour", "explain": True})
