@@ -216,7 +216,7 @@ def _named(counts: dict[str, int]) -> Iterator[str]:
 def _passes_luhn(number: str) -> bool:
     digits = [int(digit) for digit in number if digit.isdigit()]
     doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
-    return 13 <= len(digits) <= 19 and len(set(digits)) > 2 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+    return 13 <= len(digits) <= 19 and len(set(digits)) > 1 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
 def _passes_iban(number: str) -> bool:

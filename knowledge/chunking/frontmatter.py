@@ -16,8 +16,8 @@ def front_matter(body: str) -> tuple[dict[str, object], str, int]:
 
     Returns the known fields (`title slug product status app source_type language` as text, `tags` as a list of
     text, `user_facing` as a bool), the text after the block, and how many lines the block took, to be added to
-    line numbers counted in that text. Broken YAML, YAML with aliases or deep nesting and a block that is not a mapping are no
-    front matter: no fields, the whole text, 0.
+    line numbers counted in that text. Broken YAML, YAML with aliases or deep nesting and a block that is not a
+    mapping are no front matter: no fields, the whole text, 0.
     """
     block = _BLOCK.match(body[: LONGEST + 8]) if body.startswith(("---", "\ufeff---")) else None
     mapping = _mapping(block[1]) if block else None
