@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from contextlib import suppress
-from typing import cast
 
-from procrastinate import App
+import psycopg
+from procrastinate import App, PsycopgConnector
 from procrastinate.contrib.django import app
-from procrastinate.contrib.django.django_connector import DjangoConnector
+from procrastinate.contrib.django.utils import connector_params
 from procrastinate.exceptions import ConnectorException
 
 from knowledge.queue import QUEUE
 
+APPLICATION_NAME = "kbplatform worker"  # of its connections to the queue, in pg_stat_activity
 HEARTBEAT_SECONDS = 2.0
 DEAD_AFTER_SECONDS = 6.0  # three heartbeats missed
 REAPER_SECONDS = 2.0
+POOL_SECONDS = 5.0  # without a connection for so long the worker ends
 POLL_SECONDS = 5.0  # new jobs are announced; this is for an announcement that was missed
 # A running job asks between two steps of a few seconds whether it must stop.
 GRACE_SECONDS = 0.5
@@ -34,13 +35,14 @@ def run_worker(*, concurrency: int) -> None:
 
     Raises WorkerEnded when it ends by itself.
     """
-    # A second app with connections of its own: through the first, tasks queue jobs in Django's transactions.
-    connector = cast(DjangoConnector, app.connector)
-    worker_app = app.with_connector(connector.get_worker_connector())
+    facts = {**connector_params(), "application_name": APPLICATION_NAME}
     try:
+        psycopg.connect(**facts).close()  # refused at once, where the pool would try for half a minute
+        # A second app with connections of its own: through the first, tasks queue jobs in Django's transactions.
+        worker_app = app.with_connector(PsycopgConnector(kwargs=facts, min_size=2, max_size=6, timeout=POOL_SECONDS))
         asked = asyncio.run(_run(worker_app, concurrency))
-    except ConnectorException as error:
-        raise WorkerEnded(f"the worker lost its database: {error}") from error
+    except (ConnectorException, psycopg.OperationalError) as error:
+        raise WorkerEnded(f"no database: {str(error).strip()}") from error
     if not asked:
         raise WorkerEnded("the worker lost its database")
 
@@ -52,14 +54,14 @@ async def _run(worker_app: App, concurrency: int) -> bool:
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
     async with worker_app.open_async():
         worker = asyncio.create_task(_work(worker_app, concurrency))
-        reaper = asyncio.create_task(_reap_for_ever(worker_app))
-        stop = asyncio.create_task(asked.wait())
-        await asyncio.wait({worker, stop}, return_when=asyncio.FIRST_COMPLETED)
-        reaper.cancel()
-        stop.cancel()
-        worker.cancel()
-        with suppress(asyncio.CancelledError):
-            await worker
+        others = [asyncio.create_task(_reap_for_ever(worker_app)), asyncio.create_task(asked.wait())]
+        await asyncio.wait({worker, *others}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (worker, *others):
+            task.cancel()
+        ended = await asyncio.gather(worker, *others, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error
     return asked.is_set()
 
 
@@ -77,11 +79,9 @@ async def _work(worker_app: App, concurrency: int) -> None:
 
 
 async def _reap_for_ever(worker_app: App) -> None:
+    """Look for jobs of dead workers, and be the first to notice that the database is gone."""
     while True:
-        try:
-            await reap(worker_app)
-        except Exception:  # the next round tries again; without a database the worker itself ends
-            _log.warning("jobs of dead workers could not be looked for", exc_info=True)
+        await reap(worker_app)
         await asyncio.sleep(REAPER_SECONDS)
 
 

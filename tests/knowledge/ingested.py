@@ -54,7 +54,7 @@ def staged(tenant: TenantFacts) -> set[int]:
         return set(StagedChunk.objects.filter(tenant_id=tenant.id).values_list("id", flat=True))
 
 
-def job_of(tenant: TenantFacts, job_id: object) -> Job:
+def job_of(tenant: TenantFacts, job_id: int) -> Job:
     """Return a job as it is now."""
     with tenant_scope(tenant):
         return Job.objects.get(tenant_id=tenant.id, id=job_id)
@@ -79,7 +79,7 @@ def upload(
     return report_of(tenant, job.pk)
 
 
-def report_of(tenant: TenantFacts, job_id: object, *, all_files: bool = True) -> dict[str, Any]:
+def report_of(tenant: TenantFacts, job_id: int, *, all_files: bool = True) -> dict[str, Any]:
     """Return a job's report."""
     report = job_report(tenant, str(job_id), all_files=all_files)
     assert report is not None

@@ -136,9 +136,9 @@ def test_progress_makes_attempts_count_anew(tenant: TenantFacts) -> None:
     assert paths(tenant) == ["cuvex.md"]
 
 
-def _bodies(tenant: TenantFacts) -> list[bytes | None]:
+def _bodies(tenant: TenantFacts) -> list[object]:
     with tenant_scope(tenant):
-        return list(JobFile.objects.filter(tenant_id=tenant.id).values_list("body", flat=True))
+        return [file.body for file in JobFile.objects.filter(tenant_id=tenant.id)]
 
 
 def _break_the_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
