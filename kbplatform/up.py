@@ -70,7 +70,7 @@ def _start(supervisor: Supervisor, options: argparse.Namespace, address: Address
         web |= _start_demo_upstream(supervisor, values)
     supervisor.start(Program("worker", [*_MANAGE, "worker"], values, stop_seconds=30))
     supervisor.start(Program("web", _web_command(address), web, stop_seconds=40))
-    ready = supervisor.wait_for(lambda: _ready(supervisor, address), seconds=_READY_SECONDS)
+    ready = supervisor.wait_for(lambda: _ready(supervisor, address), seconds=_READY_SECONDS, every=0.3)
     if not ready:
         raise NotStarted(f"{address.base_url}/readyz did not answer 200 in {_READY_SECONDS} s")
 
