@@ -382,7 +382,7 @@ class Migration(migrations.Migration):
             options={
                 "indexes": [
                     models.Index(
-                        fields=["tenant", "model", "page_id"],
+                        fields=["model", "tenant", "page_id"],
                         include=("chunk_id", "embedding"),
                         name="embedding_in_page_order",
                     )

@@ -92,9 +92,11 @@ class Embedding(TenantModel):
 
     class Meta:
         indexes: ClassVar = [
-            # kb_search, vector lane: exact distances without reading the table, pages as index conditions.
+            # kb_search, vector lane: exact distances without reading the table, pages as index conditions. The
+            # model comes first, so that nobody takes this index for one of the tenant's chunks: before the
+            # first ANALYZE the planner did, and read all of the tenant's vectors for each chunk it looked up.
             models.Index(
-                fields=["tenant", "model", "page_id"], include=["chunk_id", "embedding"], name="embedding_in_page_order"
+                fields=["model", "tenant", "page_id"], include=["chunk_id", "embedding"], name="embedding_in_page_order"
             ),
         ]
 

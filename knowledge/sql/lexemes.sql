@@ -46,7 +46,10 @@ AS $$
   SELECT ts_delete(made.lexemes, ARRAY(
     SELECT entry.lexeme FROM unnest(made.lexemes) AS entry
     WHERE length(entry.lexeme) > 100 OR entry.lexeme ^@ '~'))
-  FROM (SELECT to_tsvector(configuration, kb_split(body)) || to_tsvector('pg_catalog.simple', kb_ident(body))) AS made (lexemes)
+  FROM (
+    SELECT to_tsvector(configuration, kb_split(body)) || to_tsvector('pg_catalog.simple', kb_ident(body))
+    OFFSET 0  -- made once, not once per use
+  ) AS made (lexemes)
 $$;
 
 -- The number of lexemes, repetitions counted.

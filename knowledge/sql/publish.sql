@@ -12,6 +12,10 @@ DECLARE
   tenant uuid := kb_tenant_id();
   more_chunks integer := coalesce(cardinality(fresh), 0);
   less_chunks integer := coalesce(cardinality(gone), 0);
+  more_lexemes text[];
+  more_steps integer[];
+  less_lexemes text[];
+  less_steps integer[];
 BEGIN
   PERFORM 1 FROM knowledge_corpus AS c WHERE c.tenant_id = tenant FOR UPDATE;
 
@@ -22,16 +26,24 @@ BEGIN
     CROSS JOIN LATERAL unnest(t.tsv) AS entry
     WHERE NOT entry.lexeme ^@ '~'
     GROUP BY 1 HAVING sum(side.step) <> 0
-  ), more AS (
-    INSERT INTO knowledge_lexeme AS l (tenant_id, lexeme, df)
-    SELECT tenant, c.lexeme, c.step FROM change AS c WHERE c.step > 0 ORDER BY c.lexeme
-    ON CONFLICT (tenant_id, lexeme) DO UPDATE SET df = l.df + excluded.df
-  ), less AS (
-    UPDATE knowledge_lexeme AS l SET df = l.df + c.step
-    FROM change AS c WHERE l.tenant_id = tenant AND l.lexeme = c.lexeme AND c.step < 0 AND l.df + c.step > 0
   )
-  DELETE FROM knowledge_lexeme AS l
-  USING change AS c WHERE l.tenant_id = tenant AND l.lexeme = c.lexeme AND c.step < 0 AND l.df + c.step <= 0;
+  SELECT array_agg(c.lexeme ORDER BY c.lexeme) FILTER (WHERE c.step > 0), array_agg(c.step ORDER BY c.lexeme) FILTER (WHERE c.step > 0),
+    array_agg(c.lexeme ORDER BY c.lexeme) FILTER (WHERE c.step < 0), array_agg(c.step ORDER BY c.lexeme) FILTER (WHERE c.step < 0)
+  INTO more_lexemes, more_steps, less_lexemes, less_steps FROM change AS c;
+
+  -- From arrays, one index look-up each. Joined to a query of thousands of words, the planner would go
+  -- through all of them for each of the tenant's lexemes.
+  IF more_lexemes IS NOT NULL THEN
+    INSERT INTO knowledge_lexeme AS l (tenant_id, lexeme, df)
+    SELECT tenant, c.lexeme, c.step FROM unnest(more_lexemes, more_steps) AS c (lexeme, step)
+    ON CONFLICT (tenant_id, lexeme) DO UPDATE SET df = l.df + excluded.df;
+  END IF;
+  IF less_lexemes IS NOT NULL THEN
+    DELETE FROM knowledge_lexeme AS l USING unnest(less_lexemes, less_steps) AS c (lexeme, step)
+    WHERE l.tenant_id = tenant AND l.lexeme = c.lexeme AND l.df + c.step <= 0;
+    UPDATE knowledge_lexeme AS l SET df = l.df + c.step FROM unnest(less_lexemes, less_steps) AS c (lexeme, step)
+    WHERE l.tenant_id = tenant AND l.lexeme = c.lexeme;
+  END IF;
 
   PERFORM kb_enter_vectors(fresh, gone, NULL);
 

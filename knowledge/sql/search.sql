@@ -245,9 +245,9 @@ BEGIN
     JOIN knowledge_source AS s ON s.tenant_id = tenant AND s.id = p.source_id
   )
   SELECT version, chunks, coalesce((SELECT max(w.evidence) FROM weighed AS w), 0), vector_used,
-    h.id, h.path::text, h.text, h.prefix, least(1, h.total / 1.5), least(1, h.evidence), h.heading, h.first_line, h.last_line,
+    h.id, h.path::text, h.text, h.prefix, CASE WHEN h.total < 1.5 THEN h.total / 1.5 ELSE 1 END, CASE WHEN h.evidence < 1 THEN h.evidence ELSE 1 END, h.heading, h.first_line, h.last_line,
     h.page_id, h.slug::text, h.title::text, h.url::text, h.source::text, h.source_type::text, h.text_rank, h.vector_rank,
-    h.text_part, least(1, h.vector_part), h.text_hash::text
+    h.text_part, CASE WHEN h.vector_part > 1 THEN 1 ELSE h.vector_part END, h.text_hash::text
   FROM (SELECT) AS always LEFT JOIN hit AS h ON true
   ORDER BY h.total DESC NULLS LAST, h.id;
 END

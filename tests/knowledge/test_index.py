@@ -53,6 +53,14 @@ def in_thread(work: Callable[[], Any]) -> list[Any]:
     return found
 
 
+def run_all(threads: list[threading.Thread]) -> None:
+    """Start all threads and wait for them."""
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def texts(tenant: TenantFacts, path: str) -> list[str]:
     """Return the live chunks of a page in order."""
     with tenant_scope(tenant):
@@ -216,8 +224,7 @@ def test_one_page_published_by_many_at_once_is_there_once(tenant: TenantFacts) -
             connection.close()
 
     threads = [threading.Thread(target=work) for _ in range(6)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    run_all(threads)
 
     assert failed == []
     assert texts(tenant, page.path) == ["one", "two"]
@@ -238,8 +245,7 @@ def test_many_pages_of_one_tenant_can_be_published_at_once(tenant: TenantFacts) 
             connection.close()
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
+    run_all(threads)
 
     assert failed == []
     check_counts(tenant)
