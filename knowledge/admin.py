@@ -70,7 +70,7 @@ class SourceAdmin(RowAdmin[Source]):
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """Offer the mark in words."""
         if db_field.name == "user_facing":
-            return MarkField(label=_("visitors"), help_text=_("unmarked: the tenant's rule decides"))
+            return MarkField(label=_("Visitors"), help_text=_("unmarked: the tenant's rule decides"))
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Source | None = None) -> Any:
@@ -101,7 +101,8 @@ class SourceFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Page]) -> QuerySet[Page]:
         """Narrow the pages."""
-        return queryset.filter(source__name=self.value()) if self.value() else queryset
+        name = (self.value() or "").replace("\0", "")
+        return queryset.filter(source__name=name) if name else queryset
 
 
 class PageForm(TenantForm[Page]):
@@ -139,17 +140,7 @@ class PageAdmin(RowAdmin[Page]):
 
     form = PageForm
     change_role = Role.EDITOR
-    list_display = (
-        "title",
-        "path",
-        "tenant",
-        "source",
-        "product",
-        "language",
-        "user_facing",
-        "chunk_count",
-        "updated_at",
-    )
+    list_display = ("title", "path", "tenant", "source", "product", "user_facing", "chunk_count", "updated_at")
     list_select_related = ("tenant", "source")
     list_filter = (TenantFilter, SourceFilter, "user_facing", "made_by")
     search_fields = ("title", "path", "=slug", "=product", "=app")
@@ -169,7 +160,7 @@ class PageAdmin(RowAdmin[Page]):
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
         """Offer the mark in words."""
         if db_field.name == "user_facing":
-            return MarkField(label=_("visitors"))
+            return MarkField(label=_("Visitors"))
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Page]:

@@ -39,7 +39,7 @@ def asked_slug(request: HttpRequest) -> str:
     slug = request.GET.get("tenant", "")
     if not slug and (filters := request.GET.get("_changelist_filters")):
         slug = parse_qs(filters).get("tenant", [""])[0]
-    return slug
+    return slug.replace("\0", "")  # which no query takes
 
 
 def is_superuser(request: HttpRequest) -> bool:

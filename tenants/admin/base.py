@@ -207,6 +207,12 @@ class RowAdmin(StaffModelAdmin[R]):
     list_select_related: ClassVar[Any] = ("tenant",)
     list_filter: ClassVar[Any] = (TenantFilter,)
 
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """Leave the tenant out of a list that shows one tenant's rows."""
+        columns = super().get_list_display(request)
+        one = access_of(request) is not None or bool(asked_slug(request))
+        return [column for column in columns if column != "tenant"] if one else columns
+
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list whose links carry the tenant."""
         return RowLinks

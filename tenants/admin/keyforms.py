@@ -16,6 +16,7 @@ from tenants.keys import DEFAULT_SCOPES, KeyOptions
 from tenants.models import SCOPES, Key, Team
 
 _SCOPES = [(scope, scope) for scope in SCOPES]
+_LISTS = {"sources", "source_types", "products", "allowed_models"}
 OVERLAPS = ((0, _("none: the old secret ends now")), (1, _("1 hour")), (24, _("1 day")), (168, _("1 week")))
 
 
@@ -41,6 +42,8 @@ class KeyForm(LimitsForm[Key]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        for name in _LISTS & set(self.fields):
+            self.fields[name].help_text = _("several with commas between them; empty: no restriction")
         scopes = self.fields.get("scopes")
         if self.mine is not None and self.mine.leads and isinstance(scopes, forms.MultipleChoiceField):
             scopes.choices = [(scope, scope) for scope in SCOPES if scope != "manage"]
@@ -50,7 +53,7 @@ class NewKeyForm(KeyForm):
     """A key to be made for a team, which is made too when it is new."""
 
     team_name = forms.CharField(
-        label=_("team"), max_length=100, widget=Suggestions, help_text=_("a new name makes a new team")
+        label=_("Team"), max_length=100, widget=Suggestions, help_text=_("a new name makes a new team")
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -88,7 +91,7 @@ class RotateForm(forms.Form):
     """How long the old secret stays valid."""
 
     overlap = forms.TypedChoiceField(
-        label=_("the old secret stays valid for"), choices=OVERLAPS, coerce=int, initial=24, widget=forms.RadioSelect
+        label=_("The old secret stays valid for"), choices=OVERLAPS, coerce=int, initial=24, widget=forms.RadioSelect
     )
 
     def span(self) -> timedelta:

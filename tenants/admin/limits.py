@@ -14,9 +14,9 @@ from tenants.limits import LIMITS
 class LimitsForm(TenantForm[R]):
     """A form of a row with limits; an empty field limits nothing."""
 
-    requests_per_minute = forms.IntegerField(min_value=0, required=False, label=_("requests per minute"))
-    tokens_per_minute = forms.IntegerField(min_value=0, required=False, label=_("tokens per minute"))
-    concurrent_requests = forms.IntegerField(min_value=0, required=False, label=_("concurrent requests"))
+    requests_per_minute = forms.IntegerField(min_value=0, required=False, label=_("Requests per minute"))
+    tokens_per_minute = forms.IntegerField(min_value=0, required=False, label=_("Tokens per minute"))
+    concurrent_requests = forms.IntegerField(min_value=0, required=False, label=_("Concurrent requests"))
     money_per_day = forms.FloatField(min_value=0, required=False, label=_("US dollars per day"))
     money_per_month = forms.FloatField(min_value=0, required=False, label=_("US dollars per month"))
 

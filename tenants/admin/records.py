@@ -28,12 +28,12 @@ class TenantSettingsForm(forms.ModelForm[Tenant]):
     """A tenant's settings; the upstream credential is taken and never shown."""
 
     new_upstream_key = forms.CharField(
-        label=_("upstream key"),
+        label=_("Upstream key"),
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text=_("kept encrypted and never shown; leave empty to keep what is there"),
     )
-    forget_upstream_key = forms.BooleanField(label=_("forget the upstream key"), required=False)
+    forget_upstream_key = forms.BooleanField(label=_("Forget the upstream key"), required=False)
 
     def clean_language(self) -> str:
         """Return the language's ISO code."""

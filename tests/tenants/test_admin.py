@@ -15,7 +15,7 @@ from django.utils import timezone
 from tenants.facts import TenantFacts
 from tenants.keys import KeyOptions, create_key, resolve
 from tenants.ledger import UsageRecord, record
-from tenants.models import AuditEntry, Key, Membership, Role, Team
+from tenants.models import AuditEntry, Key, Membership, Role, Team, User
 from tenants.registry import read_facts
 from tenants.scope import tenant_scope
 from tests.make import make_key, make_member, make_user
@@ -405,3 +405,26 @@ def test_tenants_are_found_by_slug(tenant: TenantFacts, rival: TenantFacts) -> N
     client = signed_in(make_user(superuser=True))
     text = page(client, "tenant/", q=tenant.slug).content.decode()
     assert rival.slug not in re.sub(r"<nav.*?</nav>", "", text, flags=re.DOTALL)
+
+
+def test_a_superuser_adds_a_person(tenant: TenantFacts) -> None:
+    client = signed_in(make_user(superuser=True))
+    name = f"{tenant.slug}-person"
+    passwords = {"usable_password": "true", "password1": "a rather long one", "password2": "a rather long one"}
+    answer = client.post("/admin/tenants/user/add/", {"username": name, "is_staff": "on", **passwords})
+    assert answer.status_code == 302
+    person = User.objects.get(username=name)
+    assert (person.is_staff, person.is_superuser) == (True, False)
+    changed = {"username": name, "is_active": "on", "date_joined_0": "2026-01-01", "date_joined_1": "10:00:00"}
+    assert client.post(f"/admin/tenants/user/{person.pk}/change/", changed).status_code == 302
+    assert not User.objects.get(username=name).is_staff
+
+
+def test_an_address_that_makes_no_sense_is_not_found(tenant: TenantFacts) -> None:
+    client = signed_in(make_user(superuser=True))
+    for path in ("key/?tenant=%00x", "key/add/?tenant=no+slug", f"key/?tenant={tenant.slug}x"):
+        assert client.get(f"/admin/tenants/{path}").status_code == 404
+    for path in ("key/no-number/change/", f"key/{10**30}/change/"):
+        assert client.get(f"/admin/tenants/{path}").status_code == 302
+    assert client.get("/admin/knowledge/page/?source=%00").status_code == 200
+    assert client.get("/admin/knowledge/page/?q=%00").status_code == 200
