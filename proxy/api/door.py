@@ -23,6 +23,7 @@ from proxy.errors import (
     ApiError,
     Failure,
     InvalidRequest,
+    NotAuthenticated,
     NotFound,
     Overloaded,
     body_of,
@@ -92,14 +93,14 @@ def translated(error: Exception, request_id: str) -> ApiError:
         return InvalidRequest("The request can't be read; check its headers and its body.")
     log.error("a machine path failed", request_id=request_id, exc_info=error)
     if isinstance(error, OperationalError | InterfaceError):
-        return Overloaded("The database can't be reached at the moment; try again.")
+        return Overloaded("The database can't be reached, or took too long; try again.")
     return Failure("Something failed here; the log has it under this request_id.")
 
 
 def _answered(request: HttpRequest, request_id: str) -> HttpResponseBase:
     place = machine_path(request.path_info) or MachinePath(None, request.path_info)
     needs = later(place.path) or Needs("")
-    machine = _with_caller(request, request_id, place, kind=needs.kind)
+    machine = _with_caller(request, request_id, place, needs=needs)
     admit(machine.caller, slug=place.slug, scope=needs.scope, kind=needs.kind)
     try:
         match = resolve(place.path, urlconf=URLS)
@@ -112,14 +113,18 @@ def _answered(request: HttpRequest, request_id: str) -> HttpResponseBase:
     return response
 
 
-def _with_caller(request: HttpRequest, request_id: str, place: MachinePath, *, kind: str) -> MachineRequest:
+def _with_caller(request: HttpRequest, request_id: str, place: MachinePath, *, needs: Needs) -> MachineRequest:
     """Return the request with who is calling; raises NotAuthenticated."""
     names = ((b"x-api-key", "HTTP_X_API_KEY"), (b"authorization", "HTTP_AUTHORIZATION"))
     headers = [
         (name, str(request.META[meta]).encode("latin-1", "replace")) for name, meta in names if meta in request.META
     ]
     key = credentials(headers).ours
-    caller = admit(cached_caller(key) if key else None, slug=place.slug, scope="", kind=kind)
+    try:
+        caller = admit(cached_caller(key) if key else None, slug=place.slug, scope="", kind=needs.kind)
+    except NotAuthenticated as error:
+        asked = [("www-authenticate", needs.challenge)] if needs.challenge else []
+        raise NotAuthenticated(error.message, headers=asked) from None
     machine = cast(MachineRequest, request)
     machine.request_id, machine.slug, machine.caller = request_id, place.slug, caller
     return machine

@@ -22,10 +22,11 @@ class MachinePath:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The scope ("" for any) and the kind of key that a path needs."""
+    """The scope ("" for any) and the kind of key that a path needs; challenge is what a 401 asks for by header."""
 
     scope: str
     kind: str = "sk"
+    challenge: str = ""
 
 
 def machine_path(path: str) -> MachinePath | None:
@@ -41,7 +42,7 @@ def machine_path(path: str) -> MachinePath | None:
 # key says the same before and after an update.
 _LATER: Final = (
     (re.compile(r"/v1/ask/?"), Needs("ask")),
-    (re.compile(r"/mcp(/.*)?"), Needs("mcp")),
+    (re.compile(r"/mcp(/.*)?"), Needs("mcp", challenge="Bearer")),
     (re.compile(r"/v1/usage/?"), Needs("manage")),
     (re.compile(r"/v1/receipts(/.*)?"), Needs("")),
     (re.compile(r"(/v1)?/v1/(messages|models|files)(/.*)?"), Needs("messages")),

@@ -20,6 +20,7 @@ LONGEST_SNIPPET = 480
 # claw-analog refuses phases that it does not know; `engine` says what it really is.
 PHASE, PHASE_EMPTY = "1-sqlite", "1-sqlite-empty"
 _EMBED_SECONDS = 5.0  # then the text decides alone: a busy encoder must not hold the answer
+_LONGEST_SEARCH_MS = 10_000
 
 Query = Annotated[PlainText, StringConstraints(min_length=1, max_length=LONGEST_QUERY)]
 Name = Annotated[PlainText, StringConstraints(max_length=1_000)]
@@ -110,6 +111,7 @@ def query(request: MachineRequest, body: QueryBody) -> dict[str, Any]:
         top_k=top_k,
         min_evidence=body.min_evidence or 0.0,
         embed_timeout=_EMBED_SECONDS,
+        statement_timeout_ms=_LONGEST_SEARCH_MS,
     )
     return _answer(caller, body, found)
 

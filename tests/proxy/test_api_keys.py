@@ -96,6 +96,12 @@ def test_what_comes_later_is_not_found_with_a_good_key(tenant: TenantFacts, path
         assert_refused(answer, 404, "not_found_error", path)
 
 
+def test_a_stranger_at_the_tools_is_told_how_to_sign_in(tenant: TenantFacts) -> None:
+    for answer in at_both(tenant, "POST", "/mcp", {}, None):
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert "www-authenticate" not in call("GET", "/v1/stats").headers
+
+
 def test_a_team_key_opens_no_widget_path(tenant: TenantFacts) -> None:
     widget = make_key(tenant, kind="pk", scopes=None, origins=["https://a.example"])
 
