@@ -177,14 +177,20 @@ BEGIN
   INSERT INTO knowledge_embedding (tenant_id, chunk_id, model_id, page_id, embedding)
   SELECT tenant, s.id, with_model, the_page, s.embedding
   FROM knowledge_stagedchunk AS s WHERE s.tenant_id = tenant AND s.id = ANY (fresh) AND s.embedding IS NOT NULL;
-  -- vectors of every model, from chunks that are about to go and have the same text
-  INSERT INTO knowledge_embedding (tenant_id, chunk_id, model_id, page_id, embedding)
-  SELECT DISTINCT ON (s.id, e.model_id) tenant, s.id, e.model_id, the_page, e.embedding
-  FROM knowledge_stagedchunk AS s
-  JOIN knowledge_chunk AS c ON c.tenant_id = tenant AND c.page_id = the_page AND c.text_hash = s.text_hash AND c.id <> ALL (fresh)
-  JOIN knowledge_embedding AS e ON e.tenant_id = tenant AND e.chunk_id = c.id
-  WHERE s.tenant_id = tenant AND s.id = ANY (fresh)
-  ON CONFLICT (tenant_id, chunk_id, model_id) DO NOTHING;
+  -- vectors of every model, from live chunks of the same text
+  IF cardinality(live_kept || gone) > 0 THEN
+    WITH live_text AS MATERIALIZED (
+      SELECT DISTINCT ON (c.text_hash) c.text_hash, c.id FROM knowledge_chunk AS c
+      WHERE c.tenant_id = tenant AND c.id = ANY (live_kept || gone) ORDER BY c.text_hash, c.id
+    ), pair AS MATERIALIZED (
+      SELECT s.id, m.id AS live_id FROM knowledge_stagedchunk AS s JOIN live_text AS m ON m.text_hash = s.text_hash
+      WHERE s.tenant_id = tenant AND s.id = ANY (fresh)
+    )
+    INSERT INTO knowledge_embedding (tenant_id, chunk_id, model_id, page_id, embedding)
+    SELECT tenant, pair.id, e.model_id, the_page, e.embedding
+    FROM pair JOIN knowledge_embedding AS e ON e.tenant_id = tenant AND e.chunk_id = pair.live_id
+    ON CONFLICT (tenant_id, chunk_id, model_id) DO NOTHING;
+  END IF;
   IF EXISTS (SELECT FROM unnest(fresh) AS f (id) WHERE NOT EXISTS (
     SELECT FROM knowledge_embedding AS e WHERE e.tenant_id = tenant AND e.chunk_id = f.id AND e.model_id = with_model))
   THEN

@@ -256,7 +256,7 @@ $$;
 -- What the text part alone says on the scale of evidence (docs/retrieval.md tells how it was calibrated).
 CREATE OR REPLACE FUNCTION kb_text_evidence(part double precision) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT least(1, part) $$;
+AS $$ SELECT least(1, part / 0.9) $$;
 
 REVOKE ALL ON FUNCTION kb_search(text, text, text, double precision, double precision, integer, double precision,
   text[], text[], text[], text[], text, boolean, boolean, text) FROM PUBLIC;
