@@ -60,6 +60,10 @@ class TenantFilter(admin.SimpleListFilter):
             return [(slug, slug) for slug in slugs]
         return [(mine.slug, mine.slug) for mine in getattr(request, "staff_memberships", [])]
 
+    def has_output(self) -> bool:
+        """Tell whether there is a choice."""
+        return len(self.lookup_choices) > 1
+
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Leave the rows as they are."""
         return queryset

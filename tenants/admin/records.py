@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from tenants.admin.base import ReadOnlyAdmin, RowAdmin, StaffModelAdmin, TenantFilter, actor
 from tenants.admin.limits import LimitsForm
-from tenants.adminsite import access_of, is_superuser
+from tenants.adminsite import access_of, asked_slug, is_superuser
 from tenants.connections import connected_as
 from tenants.languages import UnknownLanguage, language_code
 from tenants.limits import LIMITS
@@ -71,6 +71,7 @@ class TenantAdmin(StaffModelAdmin[Tenant]):
     add_role = "superuser"
     change_role = Role.MANAGER
     list_display = ("slug", "name", "language", "product", "placement", "created_at")
+    list_filter = (TenantFilter,)
     search_fields = ("slug", "name")
     ordering = ("slug",)
     fieldsets = (
@@ -102,7 +103,10 @@ class TenantAdmin(StaffModelAdmin[Tenant]):
         rows = super().get_queryset(request)
         if mine is not None:
             return rows.filter(id=mine.id)
-        return rows if is_superuser(request) else rows.none()
+        if not is_superuser(request):
+            return rows.none()
+        slug = asked_slug(request)
+        return rows.filter(slug=slug) if slug else rows
 
     def tenant_row(self, obj: Any) -> Tenant:
         """Return the row itself."""
