@@ -112,9 +112,7 @@ SETTINGS = (
     ),
     Setting("KB_TRUSTED_PROXY", _flag, "0", "1: believe X-Forwarded-Proto of the proxy in front"),
     Setting("KB_DEBUG", _flag, "0", "1: Django's debug pages (never on a reachable machine)"),
-    Setting(
-        "KB_LOG_LEVEL", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level that is logged"
-    ),
+    Setting("KB_LOG_LEVEL", _one_of("DEBUG", "INFO", "WARNING", "ERROR"), "INFO", "least level that is logged"),
     Setting("KB_LOG_FORMAT", _one_of("json", "console"), "console", "how log lines look"),
     Setting(
         "KB_EMBEDDING_PROVIDER",
@@ -144,9 +142,7 @@ SETTINGS = (
         "150",
         "milliseconds that knowledge may hold a gateway request",
     ),
-    Setting(
-        "KB_MAX_BODY_BYTES", _between(1024, 64 << 20), str(32 << 20), "largest request body on machine paths"
-    ),
+    Setting("KB_MAX_BODY_BYTES", _between(1024, 64 << 20), str(32 << 20), "largest request body on machine paths"),
     Setting("KB_MAX_FILE_BYTES", _between(1024, 64 << 20), str(2 << 20), "largest file that ingest reads"),
     Setting(
         "KB_UPSTREAM_CONNECT_SECONDS",
@@ -154,12 +150,8 @@ SETTINGS = (
         "10",
         "seconds to wait for a connection to an upstream",
     ),
-    Setting(
-        "KB_UPSTREAM_IDLE_SECONDS", _between(1, 3600, float), "330", "seconds that an upstream may be silent"
-    ),
-    Setting(
-        "KB_DRAIN_SECONDS", _between(0, 600), "30", "seconds that running answers get when the server stops"
-    ),
+    Setting("KB_UPSTREAM_IDLE_SECONDS", _between(1, 3600, float), "330", "seconds that an upstream may be silent"),
+    Setting("KB_DRAIN_SECONDS", _between(0, 600), "30", "seconds that running answers get when the server stops"),
     Setting("ANTHROPIC_API_KEY", str, "", "upstream credential of every tenant without its own", secret=True),
     Setting(
         "ANTHROPIC_BASE_URL",
@@ -175,12 +167,8 @@ SETTINGS = (
     ),
     Setting("CLAW_RAG_EMBEDDING_BASE_URL", str, "", "claw-rag-service's name of KB_EMBEDDING_BASE_URL"),
     Setting("CLAW_RAG_EMBEDDING_MODEL", str, "", "claw-rag-service's name of KB_EMBEDDING_MODEL"),
-    Setting(
-        "CLAW_RAG_OPENAI_API_KEY", str, "", "claw-rag-service's name of KB_EMBEDDING_API_KEY", secret=True
-    ),
-    Setting(
-        "CLAW_RAG_MOCK_PROVIDERS", _flag, "0", "1: the hashing provider, as claw-rag-service's tests use"
-    ),
+    Setting("CLAW_RAG_OPENAI_API_KEY", str, "", "claw-rag-service's name of KB_EMBEDDING_API_KEY", secret=True),
+    Setting("CLAW_RAG_MOCK_PROVIDERS", _flag, "0", "1: the hashing provider, as claw-rag-service's tests use"),
 )
 # Names that ./kb and the tests read themselves, before Django.
 LAUNCHER_NAMES = frozenset({"KB_DATA_DIR", "KB_VENV", "KB_REQUIRE_BROWSER", "KB_HOST", "KB_PORT"})

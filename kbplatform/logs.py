@@ -28,9 +28,7 @@ def logging_config(*, level: str, style: str) -> dict[str, Any]:
         cache_logger_on_first_use=True,
     )
     renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=False)
     )
     return {
         "version": 1,
