@@ -1,5 +1,6 @@
 # Everything runs in .venv; `./kb test` or `./kb up` makes it.
 BIN ?= .venv/bin
+TEMPLATES = $(shell find templates -name '*.html')
 
 .PHONY: lint test bench lock
 
@@ -9,8 +10,9 @@ lint:
 	$(BIN)/mypy .
 	$(BIN)/lint-imports
 	$(BIN)/djlint templates --check --lint --quiet
+	$(BIN)/djade --check --target-version 5.2 $(TEMPLATES)
 	$(BIN)/python manage.py check
-	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python -W "ignore:Got an error checking:RuntimeWarning" manage.py makemigrations --check --dry-run
 
 test:
 	./kb test

@@ -25,7 +25,7 @@ HEAVY = {"torch", "transformers", "sentence-transformers", "triton", "scikit-lea
 
 def _pins(name: str) -> dict[str, str]:
     """Version by package; a line that is no exact pin fails the test that reads it."""
-    found = {}
+    found: dict[str, str] = {}
     for line in (PROJECT / name).read_text().splitlines():
         text = line.split("#")[0].strip().removesuffix("\\").strip()
         if not text or text.startswith("--hash=sha256:"):
@@ -208,7 +208,7 @@ def _compose() -> dict[str, Any]:
 
 def test_make_targets_run_tools_of_the_environment() -> None:
     listed = subprocess.run(
-        ["make", "-n", "lint", "lock", "bench"], cwd=PROJECT, capture_output=True, text=True, check=True
+        ["make", "--dry-run", "lint", "lock", "bench"], cwd=PROJECT, capture_output=True, text=True, check=True
     )
     programs = {shlex.split(line)[0] for line in listed.stdout.replace("\\\n", " ").splitlines()}
     assert {Path(program).parent for program in programs} == {Path(".venv/bin")}

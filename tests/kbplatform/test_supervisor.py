@@ -98,12 +98,17 @@ def test_run_once_gives_the_status(supervisor: Supervisor) -> None:
 def test_run_once_is_ended_by_a_signal(supervisor: Supervisor, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     code = "import os, signal, sys; open(sys.argv[1], 'w').write(str(os.getpid())); signal.pause()"
-    done = threading.Thread(target=lambda: until(file.exists) and os.kill(os.getpid(), signal.SIGTERM))
-    done.start()
+
+    def stop_when_it_runs() -> None:
+        until(lambda: file.exists() and file.read_text())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop_when_it_runs)
+    thread.start()
     with pytest.raises(Stopped):
         supervisor.run_once(_program(code, file))
-    done.join()
-    assert _gone(int(until(file.read_text)))
+    thread.join()
+    assert _gone(int(file.read_text()))
 
 
 def test_stop_kills_what_does_not_listen(supervisor: Supervisor, capfd: pytest.CaptureFixture[str]) -> None:
