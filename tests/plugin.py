@@ -25,7 +25,7 @@ def _start() -> None:
         }:
             del os.environ[name]
     atexit.register(_stop)
-    CLUSTER.start()
+    CLUSTER.start(die_with_parent=True)  # also when the run is killed
     os.environ.update(CLUSTER.urls())
     os.environ.update(
         DJANGO_SETTINGS_MODULE="kbplatform.settings",
