@@ -26,7 +26,10 @@ def readyz(request: HttpRequest) -> JsonResponse:
     found = parts()
     reasons = [f"{name}: {state}" for name, state in found.items() if state != OK]
     body = {"ready": not reasons, "parts": dict(found), "reasons": reasons}
-    return JsonResponse(body, status=503 if reasons else 200, headers={"cache-control": "no-store"})
+    answer = JsonResponse(body, status=503 if reasons else 200, headers={"cache-control": "no-store"})
+    # A probe asks several times a second while a server starts: not ready is its answer, not an error to log.
+    vars(answer)["_has_been_logged"] = True
+    return answer
 
 
 def metrics(request: HttpRequest) -> HttpResponse:

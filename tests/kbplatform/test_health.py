@@ -86,3 +86,10 @@ def test_a_database_that_is_away_holds_readiness(monkeypatch: pytest.MonkeyPatch
     assert answer.json()["parts"]["database"] == "can't be reached"
     assert answer.json()["parts"]["queue"] == "unknown without the database"
     assert CLIENT.get("/livez").status_code == 200
+
+
+def test_a_probe_that_finds_it_not_ready_fills_no_log(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    settings.KB_EMBEDDING_MODEL = "hash-512"
+    assert CLIENT.get("/readyz").status_code == 503
+
+    assert caplog.records == []
