@@ -69,20 +69,20 @@ def _start(supervisor: Supervisor, options: argparse.Namespace, address: Address
     if options.demo_upstream:
         web |= _start_demo_upstream(supervisor, values)
     supervisor.start(Program("worker", [*_MANAGE, "worker"], values, stop_seconds=30))
-    supervisor.start(Program("web", _web_command(address), web, stop_seconds=40))
+    drain = int(values.get("KB_DRAIN_SECONDS") or 30)  # the set-up has refused what is no number
+    supervisor.start(Program("web", _web_command(address, drain), web, stop_seconds=drain + 10))
     ready = supervisor.wait_for(lambda: _ready(supervisor, address), seconds=_READY_SECONDS, every=0.3)
     if not ready:
         raise NotStarted(f"{address.base_url}/readyz did not answer 200 in {_READY_SECONDS} s")
 
 
-def _web_command(address: Address) -> list[str]:
-    drain = os.environ.get("KB_DRAIN_SECONDS") or "30"
+def _web_command(address: Address, drain: int) -> list[str]:
     return [
         *(sys.executable, "-P", "-m", "uvicorn", "kbplatform.asgi:application"),
         *("--host", address.host, "--port", str(address.port)),
         *("--loop", "uvloop", "--http", "httptools", "--ws", "none"),
         *("--no-access-log", "--no-server-header", "--log-level", "warning"),
-        *("--timeout-graceful-shutdown", drain),
+        *("--timeout-graceful-shutdown", str(drain)),
     ]
 
 
