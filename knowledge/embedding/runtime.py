@@ -13,8 +13,8 @@ import numpy as np
 from knowledge.embedding.specs import EmbeddingFailed, ModelSpec, Role
 from knowledge.embedding.vectors import Vectors, batches, readable, unit_rows
 
-BATCH = 16
-"""Texts a run of the graph: throughput hardly moves from 16 to 64 once sorted by length, memory does."""
+BATCH = 8
+"""Texts a run of the graph: throughput hardly moves once sorted by length, memory grows with it."""
 
 QUERY_TOKENS = 128
 """Tokens read of a question: its head and its tail. Bounds the time of a pasted log or file."""
