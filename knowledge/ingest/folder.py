@@ -70,7 +70,17 @@ def _source(tenant: TenantFacts, name: str | None, listing: Listing) -> Source:
         raise OtherFolder(
             f"source {wanted} was filled from elsewhere; say --source NAME (--source {wanted} to replace its pages)"
         )
-    return known or source_named(tenant, wanted, kind=SourceKind.FOLDER)
+    return known or _new_source(tenant, wanted, listing)
+
+
+def _new_source(tenant: TenantFacts, name: str, listing: Listing) -> Source:
+    """Make a source that knows its folders from the start, so that a run cut short can be taken up again."""
+    source = source_named(tenant, name, kind=SourceKind.FOLDER)
+    if listing.whole:
+        with tenant_scope(tenant):
+            source.settings = {**source.settings, _ROOTS: list(listing.roots)}
+            source.save(update_fields=["settings"])
+    return source
 
 
 def _end_interrupted(tenant: TenantFacts, source: Source) -> None:

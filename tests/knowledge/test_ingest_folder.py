@@ -158,6 +158,16 @@ def test_another_folder_of_the_same_name_needs_a_source(tenant: TenantFacts, tre
     assert stats(tenant).pages == 4
 
 
+def test_a_first_run_cut_short_is_taken_up_without_naming_its_source(tenant: TenantFacts, tree: Path) -> None:
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest_folder(tenant, [tree], progress=stop)
+
+    assert ingest(tenant, tree, source=None)["state"] == "done"
+
+
 def test_the_wiki_is_no_folder(tenant: TenantFacts, tree: Path) -> None:
     with pytest.raises(BadSource, match="wiki"):
         ingest(tenant, tree, source="wiki")
