@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -60,9 +59,8 @@ def _page(number: int) -> dict[str, Any]:
 
 def _ways(product: Product, key: str) -> list[Way]:
     ours = {**HEADERS, "x-api-key": key}
-    upstream = str(product.facts.get("upstream_url") or os.environ.get("ANTHROPIC_BASE_URL", ""))
     return [
-        Way("direct", f"{upstream}/v1/messages?beta=true", {**HEADERS, "x-api-key": "sk-ant-demo"}),
+        Way("direct", f"{product.upstream_url}/v1/messages?beta=true", {**HEADERS, "x-api-key": "sk-ant-demo"}),
         Way("off", f"{product.base_url}/v1/messages?beta=true", {**ours, "x-kb-knowledge": "off"}),
         Way("on", f"{product.base_url}/v1/messages?beta=true", ours),
     ]

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Reply:
 
 
 class Product:
-    """A running server with the stand-in upstream; a context manager that stops what it started."""
+    """A running server over the stand-in upstream; a context manager that stops what it started."""
 
     def __init__(self, *, data: Path | None = None) -> None:
         self._temporary = data is None
@@ -42,18 +43,11 @@ class Product:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [
-            "./kb",
-            "up",
-            "--json",
-            "--no-demo",
-            "--demo-upstream",
-            "--port",
-            str(port),
-            "--data",
-            str(self.data / "data"),
-        ]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=os.environ.copy())
+        self.upstream_url = self._start_upstream()
+        where = ["--port", str(port), "--data", str(self.data / "data")]
+        command = ["./kb", "up", "--json", "--no-demo", *where]
+        upstream = {"ANTHROPIC_BASE_URL": self.upstream_url, "ANTHROPIC_API_KEY": "sk-ant-demo"}
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env={**os.environ, **upstream})
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -62,9 +56,16 @@ class Product:
         self.base_url = self.facts["base_url"]
         return self
 
+    def _start_upstream(self) -> str:
+        command = [sys.executable, "-m", "proxy.demo_upstream", "--port", "0", "--json"]
+        self._upstream = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        assert self._upstream.stdout is not None
+        return str(json.loads(self._upstream.stdout.readline())["url"])
+
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(90)
+        for process in (self._process, self._upstream):
+            process.terminate()
+            process.wait(90)
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
