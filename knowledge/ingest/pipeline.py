@@ -89,20 +89,26 @@ class Pipeline(Generic[Token]):
     def _examined(self, draft: Draft, token: Token) -> _Waiting[Token]:
         """Find out which chunks have a vector: staged by an earlier run, or live with the same text."""
         with tenant_scope(self._tenant):
-            staged, live = self._known(draft)
+            staged, live = self._staged(draft), self._live(draft)
         waiting: _Waiting[Token] = _Waiting(draft, token, missing=[])
         for chunk in draft.chunks:
             if chunk.ord not in staged and index.text_hash(chunk.prefix, chunk.text) not in live:
                 waiting.missing.append(chunk)
         return waiting
 
-    def _known(self, draft: Draft) -> tuple[frozenset[int], frozenset[str]]:
-        """Return which chunks of a draft are staged, by ord, and which texts are live, by hash."""
-        source_id, model = self._source.pk, self._model
-        staged = index.staged(
-            self._tenant, source_id=source_id, path=draft.path, content_hash=draft.content_hash, model_id=model
+    def _staged(self, draft: Draft) -> frozenset[int]:
+        """Return which chunks of a draft are staged, by ord."""
+        return index.staged(
+            self._tenant,
+            source_id=self._source.pk,
+            path=draft.path,
+            content_hash=draft.content_hash,
+            model_id=self._model,
         )
-        return staged, index.live_hashes(self._tenant, source_id=source_id, path=draft.path, model_id=model)
+
+    def _live(self, draft: Draft) -> frozenset[str]:
+        """Return which texts of a draft's page are live with a vector, by hash."""
+        return index.live_hashes(self._tenant, source_id=self._source.pk, path=draft.path, model_id=self._model)
 
     def _embed(self, work: Sequence[tuple[_Waiting[Token], DraftChunk]]) -> None:
         """Embed chunks of several pages at once, stage each page's, publish those that are whole."""
@@ -146,11 +152,12 @@ class Pipeline(Generic[Token]):
         """
         draft = waiting.draft
         hold_page(self._tenant, source_id=self._source.pk, path=draft.path)
-        staged, live = self._known(draft)
+        staged = self._staged(draft)
         rest = [chunk for chunk in draft.chunks if chunk.ord not in staged]
-        lost = [chunk for chunk in rest if index.text_hash(chunk.prefix, chunk.text) not in live]
-        kept = [ready(chunk, None) for chunk in rest if chunk not in lost]
-        self._stage(draft, [*embedded(lost), *kept])
+        if rest:
+            live = self._live(draft)
+            lost = [chunk for chunk in rest if index.text_hash(chunk.prefix, chunk.text) not in live]
+            self._stage(draft, [*embedded(lost), *(ready(chunk, None) for chunk in rest if chunk not in lost)])
         return index.publish(self._tenant, page=self._fields(draft), model_id=self._model).page_id
 
     def _fields(self, draft: Draft) -> index.PageFields:
