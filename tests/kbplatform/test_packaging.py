@@ -102,14 +102,21 @@ def _imports(file: Path) -> set[str]:
     return found
 
 
-def test_the_product_imports_nothing_unpinned() -> None:
+def _unpinned(folders: list[str], pins: dict[str, str]) -> set[str]:
+    """Foreign modules that Python files in the folders import and none of the pinned packages brings."""
     providers = importlib.metadata.packages_distributions()
-    pins = _pins("requirements.txt")
-    files = [file for app in ("kbplatform", "proxy", "knowledge", "tenants") for file in (PROJECT / app).rglob("*.py")]
-    names = set().union(*map(_imports, files))
+    names = set().union(*(_imports(file) for folder in folders for file in (PROJECT / folder).rglob("*.py")))
     foreign = {name for name in names if name in providers and not (PROJECT / name).exists()}
-    missing = {name for name in foreign if not {canonicalize_name(found) for found in providers[name]} & set(pins)}
-    assert not missing
+    return {name for name in foreign if not {canonicalize_name(found) for found in providers[name]} & set(pins)}
+
+
+def test_the_product_imports_nothing_unpinned() -> None:
+    assert not _unpinned(["kbplatform", "proxy", "knowledge", "tenants"], _pins("requirements.txt"))
+
+
+def test_tests_and_benchmarks_import_nothing_unpinned() -> None:
+    pins = _pins("requirements.txt") | _pins("requirements-dev.txt")
+    assert not _unpinned(["tests", "bench"], pins)
 
 
 def test_the_launcher_needs_the_standard_library_only() -> None:
