@@ -169,8 +169,8 @@ class Pipeline(Generic[Token]):
             body=draft.body,
             content_hash=draft.content_hash,
             language=str(language) if language else None,
-            made_by=draft.made_by,
             flags=draft.flags,
+            slug=draft.slug,
         )
 
 

@@ -11,7 +11,7 @@ import orjson
 __all__ = ["Usage", "UsageTap"]
 
 _LARGEST: Final = 32 << 20  # a longer answer that isn't a stream is relayed, but its usage stays unknown
-_INTERESTING: Final = (b"message_start", b"message_delta", b"content_block_delta", b'"error"')
+_MOST_DELTAS: Final = 2_000  # events whose reading is put off; most streams end before and need none of them read
 
 
 @dataclass(slots=True)
@@ -67,6 +67,7 @@ class UsageTap:
         self._unpack = _unpacker(content_encoding)
         self._kept: list[bytes] = []
         self._size = 0
+        self._deltas: list[bytes] = []
         self._produced = 0
         self._complete = False
 
@@ -84,6 +85,7 @@ class UsageTap:
         if not self.streaming:
             self._whole(b"".join(self._kept))
         elif not self._complete:
+            self._count_deltas()
             self.usage.output = max(self.usage.output, self._produced // 4)
         return self.usage
 
@@ -103,14 +105,18 @@ class UsageTap:
             self._kept = [following]
 
     def _line(self, line: bytes) -> None:
-        if not line.startswith(b"data:") or not any(word in line for word in _INTERESTING):
+        if not line.startswith(b"data:"):
             return
-        try:
-            event = orjson.loads(line[5:])
-        except orjson.JSONDecodeError:
-            return
-        if isinstance(event, dict):
-            self._event(event)
+        if b'"content_block_delta"' in line:  # read only when the stream breaks, to tell what was produced
+            self._deltas.append(line)
+            if len(self._deltas) >= _MOST_DELTAS:
+                self._count_deltas()
+        elif b'"message_start"' in line or b'"message_delta"' in line or b'"error"' in line:
+            self._event(_parsed(line))
+
+    def _count_deltas(self) -> None:
+        self._produced += sum(_length(_parsed(line).get("delta")) for line in self._deltas)
+        self._deltas.clear()
 
     def _event(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
@@ -122,8 +128,6 @@ class UsageTap:
         elif kind == "message_delta":
             self._complete = True
             self.usage.take(event.get("usage"))
-        elif kind == "content_block_delta":
-            self._produced += _length(event.get("delta"))
         elif kind == "error":
             self._complete = False
             self.usage.error = _error_type(event)
@@ -140,6 +144,15 @@ class UsageTap:
             return
         self.usage.model = str(answer.get("model") or "")
         self.usage.take(answer.get("usage"))
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """Return the event of a data line, {} when it is none."""
+    try:
+        event = orjson.loads(line[5:])
+    except orjson.JSONDecodeError:
+        return {}
+    return event if isinstance(event, dict) else {}
 
 
 def _unpacker(encoding: str) -> Any:

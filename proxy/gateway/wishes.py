@@ -16,18 +16,15 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """How one request is to be given knowledge. `filter` is None when the narrowed filter can match no
-    page.
+    """How one request is to be given knowledge.
+
+    `filter` is None when the narrowed filter can match no page; `fingerprint` is its short stable name.
     """
 
     placement: Placement
     top_k: int
     filter: KnowledgeFilter | None
-
-    @property
-    def fingerprint(self) -> str:
-        """A short stable name of the filter."""
-        return self.filter.fingerprint() if self.filter else _NOTHING
+    fingerprint: str
 
 
 def wishes(caller: Caller, headers: Mapping[str, str]) -> Wishes:
@@ -38,7 +35,9 @@ def wishes(caller: Caller, headers: Mapping[str, str]) -> Wishes:
     allowed = caller.placement or caller.tenant.placement
     asked = headers.get("x-kb-knowledge", "").strip().lower()
     placement = asked if asked in get_args(Placement) and caller.placement != "off" else allowed
-    return Wishes(cast(Placement, placement), _top_k(caller, headers), caller.filter.narrowed(_filter(headers)))
+    narrowed = caller.filter.narrowed(_filter(headers))
+    name = narrowed.fingerprint() if narrowed else _NOTHING
+    return Wishes(cast(Placement, placement), _top_k(caller, headers), narrowed, name)
 
 
 def sender(headers: Mapping[str, str]) -> Sender:
