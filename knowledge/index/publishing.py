@@ -46,7 +46,8 @@ class PageFields:
 
     content_hash stands for everything that the chunks depend on; the same hash means the same chunks.
     language is an ISO code, None lets the text decide. flags holds those of source_type, app, product and
-    user_facing that the front matter or the request gave; the others fall to what the source says.
+    user_facing that the front matter or the request gave; the others fall to what the source says. slug is
+    what a new page is to be called where that is free; without one it is made from the path.
     """
 
     source_id: int
@@ -58,6 +59,7 @@ class PageFields:
     made_by: str = "documents"
     flags: Mapping[str, Any] = field(default_factory=dict)
     url: str = ""
+    slug: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def _swap(row: Page, page: PageFields, model_id: str, language_before: str) -> t
     """Swap the chunks; returns how many came, went and moved."""
     have_corpus(row.tenant_id)
     if row.revision == 0:
-        _insert_with_free_slug(row)
+        _insert_with_free_slug(row, page.slug)
     model = model_row(model_id, dimensions=None)
     have_set(model)
     try:
@@ -207,16 +209,16 @@ def _swap(row: Page, page: PageFields, model_id: str, language_before: str) -> t
 
 def _save(row: Page, page: PageFields, *, chunks: int) -> None:
     if row.revision == 0 and row._state.adding:
-        _insert_with_free_slug(row)
+        _insert_with_free_slug(row, page.slug)
     row.content_hash = page.content_hash
     row.chunk_count = chunks
     row.revision += 1
     row.save()
 
 
-def _insert_with_free_slug(row: Page) -> None:
+def _insert_with_free_slug(row: Page, wanted: str) -> None:
     """Insert the page under the first slug that nobody has: path, path-source, path-source-2 and so on."""
-    for slug in _slugs(row):
+    for slug in _slugs(row, wanted):
         if Page.objects.filter(tenant_id=row.tenant_id, slug=slug).exists():
             continue
         row.slug = slug
@@ -228,8 +230,8 @@ def _insert_with_free_slug(row: Page) -> None:
             continue
 
 
-def _slugs(row: Page) -> Iterator[str]:
-    plain = slug_of(row.path)
+def _slugs(row: Page, wanted: str) -> Iterator[str]:
+    plain = slug_of(wanted or row.path)
     yield plain
     source = Source.objects.only("name").get(tenant_id=row.tenant_id, id=row.source_id)
     yield f"{plain}-{slug_of(source.name)[:40]}"

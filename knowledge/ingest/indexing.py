@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from knowledge import index
 from knowledge.ingest.flags import changes
@@ -37,10 +38,11 @@ class Indexer:
 
     def take(self, path: str, content: bytes, *, asked: Asked, file_id: int) -> None:
         """Index a document, or find out why not. What waits is published by a later call or `flush`."""
-        text = text_of(content)
-        if isinstance(text, Left):
-            self._finished(file_id, Result(text.state, text.reason))
+        characters = text_of(content)
+        if isinstance(characters, Left):
+            self._finished(file_id, Result(characters.state, characters.reason))
             return
+        text, note = characters
         page = self._page(path)
         if page is not None and page.content_hash == content_hash(text, title=asked.title):
             self._keep(page, text, asked, file_id)
@@ -49,7 +51,8 @@ class Indexer:
         if isinstance(draft, Left):
             self._leave(page, draft, file_id)
         else:
-            self._pipeline.add(draft, file_id)
+            reasons = "; ".join(filter(None, [note, draft.left_out]))
+            self._pipeline.add(replace(draft, left_out=reasons), file_id)
 
     def flush(self) -> None:
         """Publish everything that waits."""

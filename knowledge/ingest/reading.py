@@ -11,7 +11,7 @@ from knowledge.chunking import Piece, chunk, contextual_prefix, front_matter, ti
 from knowledge.chunking.kinds import PROSE, extension, kind_of
 from knowledge.ingest.flags import merged
 from knowledge.ingest.texts import path_fault
-from knowledge.models import FileState, MadeBy
+from knowledge.models import FileState
 from knowledge.screening import Verdict, personal, screen
 from knowledge.walking import NotText, clean, decode
 
@@ -52,7 +52,7 @@ class Draft:
     content_hash: str
     chunks: tuple[DraftChunk, ...]
     flags: Mapping[str, object] = field(default_factory=dict)
-    made_by: str = MadeBy.DOCUMENTS
+    slug: str = ""
     left_out: str = ""
 
 
@@ -86,13 +86,13 @@ def content_hash(content: str, *, title: str) -> str:
     return hashlib.sha256(f"{RULES}\n{title}\n{content}".encode()).hexdigest()
 
 
-def text_of(content: bytes) -> str | Left:
-    """Return a document's characters, fit for the database, or why there are none."""
+def text_of(content: bytes) -> tuple[str, str] | Left:
+    """Return a document's characters and a note when some had to be replaced, or why there are none."""
     try:
-        text, _ = decode(content)
+        text, note = decode(content)
     except NotText as error:
         return Left(FileState.SKIPPED, str(error) or "binary file")
-    return text if text.strip() else Left(FileState.SKIPPED, "empty")
+    return (text, note or "") if text.strip() else Left(FileState.SKIPPED, "empty")
 
 
 def flags_of(path: str, text: str, asked: Asked) -> dict[str, object]:
@@ -117,6 +117,7 @@ def read(path: str, text: str, *, asked: Asked) -> Draft | Left:
         content_hash=content_hash(text, title=asked.title),
         chunks=tuple(_draft(number, piece, path, title) for number, piece in enumerate(kept)),
         flags=flags_of(path, text, asked),
+        slug=str(fields.get("slug", "")),
         left_out=_said(judged),
     )
 

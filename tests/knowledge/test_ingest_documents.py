@@ -115,6 +115,13 @@ def test_front_matter_speaks_for_the_page_and_is_not_indexed(tenant: TenantFacts
     assert [(chunk.text, chunk.first_line) for chunk in chunks(tenant, "a.md")] == [("The harwick valve.", 8)]
 
 
+def test_front_matter_names_the_page_where_the_name_is_free(tenant: TenantFacts) -> None:
+    for path in ("a.md", "b.md"):
+        upload(tenant, path, "---\nslug: Racks & more\n---\nThe harwick valve.\n")
+
+    assert [page(tenant, path).slug for path in ("a.md", "b.md")] == ["racks-more", "racks-more-api"]
+
+
 def test_the_request_outranks_front_matter_and_a_hand_outranks_both(tenant: TenantFacts) -> None:
     front = "---\napp: racks\nproduct: alpha\nsource_type: doc\n---\n"
     upload(tenant, "a.md", f"{front}One.\n")
@@ -219,8 +226,9 @@ def test_characters_that_cannot_be_stored_are_replaced(tenant: TenantFacts) -> N
 
 
 def test_a_few_bytes_that_are_not_utf8_are_no_matter(tenant: TenantFacts) -> None:
-    upload(tenant, "a.md", b"The yarrowby marker, " + b"caf\xe9.\n")
+    report = upload(tenant, "a.md", b"The yarrowby marker, caf\xe9.\n")
 
+    assert outcome(report, "a.md") == ("indexed", "bytes that are not UTF-8 were replaced")
     assert holders(tenant, "yarrowby") == ["a.md"]
 
 
