@@ -53,6 +53,7 @@ def e5() -> OnnxProvider:
 
 @pytest.fixture
 def _served(settings: Settings) -> None:
+    built(E5_SMALL.id)
     settings.KB_EMBEDDING_PROVIDER = "onnx"
     settings.KB_EMBEDDING_MODEL = E5_SMALL.id
 
