@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 import orjson
 
-from proxy.gateway.wording import CLIENT_BLOCKS, COMPACTION, GO_ON, INLINE_REMINDER, WHILE_WORKING
+from proxy.gateway.wording import (
+    CLIENT_BLOCKS,
+    COMPACTION,
+    GO_ON,
+    REMINDER_BEGINS,
+    REMINDER_ENDS,
+    WHILE_WORKING,
+)
 
 Kind = Literal["question", "tool_turn", "compaction", "side_call", "subagent", "unknown"]
 Json = dict[str, Any]
@@ -178,14 +185,36 @@ def _question_in(message: Json) -> tuple[int | None, str] | None:
 
 def _own_words(text: str, *, behind_tools: bool) -> str:
     """Return what the user wrote in a text block, "" when the client wrote it."""
-    typed = WHILE_WORKING.match(text)
-    if typed:
-        return INLINE_REMINDER.sub("", typed[1]).strip()
+    typed = _typed_while_working(text)
+    if typed is not None:
+        return _without_reminders(typed).strip()
     if behind_tools:
         return ""
     # Reminders around the words are cut out first: what is left may still be the user's question.
-    rest = INLINE_REMINDER.sub("", text).strip()
+    rest = _without_reminders(text).strip()
     return "" if rest.startswith(CLIENT_BLOCKS) else rest
+
+
+# These two read megabytes of anybody's text in the event loop: no regular expression here, one that backtracks
+# would stop every request of this process.
+def _typed_while_working(text: str) -> str | None:
+    """Return what the user typed while tools ran, None for any other text."""
+    rest = text.lstrip().removeprefix(REMINDER_BEGINS).lstrip()
+    if not rest.startswith(WHILE_WORKING):
+        return None
+    return rest.removeprefix(WHILE_WORKING).strip().removesuffix(REMINDER_ENDS).strip()
+
+
+def _without_reminders(text: str) -> str:
+    """Return a text without the reminders in it; one that never ends is left."""
+    kept, at = [], 0
+    while (begin := text.find(REMINDER_BEGINS, at)) >= 0:
+        end = text.find(REMINDER_ENDS, begin)
+        if end < 0:
+            break
+        kept.append(text[at:begin])
+        at = end + len(REMINDER_ENDS)
+    return "".join([*kept, text[at:]])
 
 
 def _normalised(message: Json) -> bytes:

@@ -4,7 +4,6 @@ Clients change these texts with their versions, so they are data: a new one is a
 `tests/proxy/test_classify.py`. All were seen on the wire of Claude Code or stand in its documentation.
 """
 
-import re
 from typing import Final
 
 # A text block that begins with one of these was written by the client, not by the user.
@@ -34,14 +33,12 @@ COMPACTION: Final = (
     "Your task is to create a detailed summary of the conversation",
 )
 
-# What the user typed while tools ran arrives behind the tool results, wrapped in this.
-WHILE_WORKING: Final = re.compile(
-    r"\A\s*(?:<system-reminder>\s*)?The user sent a new message while you were working:\s*(.*?)"
-    r"\s*(?:</system-reminder>\s*)?\Z",
-    re.DOTALL,
-)
+# What clients tell the model between these stands in blocks of its own, or among the user's words.
+REMINDER_BEGINS: Final = "<system-reminder>"
+REMINDER_ENDS: Final = "</system-reminder>"
 
-INLINE_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+# What the user typed while tools ran arrives behind the tool results, after this, all of it in a reminder or not.
+WHILE_WORKING: Final = "The user sent a new message while you were working:"
 
 # Answers that only push the conversation on: there is nothing to look up in them. Compared without case and
 # punctuation; phrases are divided by commas.

@@ -1,5 +1,6 @@
 """The rule that says which requests carry a question of the user."""
 
+import time
 from typing import Any
 
 import pytest
@@ -167,3 +168,27 @@ def test_a_short_question_of_its_own_is_looked_up() -> None:
 def asked(found: Classified) -> Any:
     assert found.question is not None
     return found.question
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "<system-reminder>" * 8_000,
+        f"The user sent a new message while you were working: a{' ' * 30_000}b",
+    ],
+)
+def test_hostile_text_costs_no_more_than_other_text(words: str) -> None:
+    # In seconds it would grow with the square of the length, and megabytes may come.
+    began = time.process_time()
+    classify(body(user(words)), CODE)
+    assert time.process_time() - began < 0.5
+
+
+def test_a_reminder_that_never_ends_is_the_clients_all_the_same() -> None:
+    assert classify(body(user("<system-reminder>Which port?")), CODE).kind == "unknown"
+
+
+def test_a_reminder_that_never_ends_stays_behind_the_words() -> None:
+    found = classify(body(user(f"Which{REMINDER} port? <system-reminder>")), CODE).question
+    assert found is not None
+    assert found.text == "Which port? <system-reminder>"
