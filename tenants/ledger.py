@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, DataError, IntegrityError, connection
 from django.utils import timezone
 
 from tenants.models import Usage
@@ -21,6 +21,7 @@ from tenants.scope import tenant_scope
 _BATCH = 200
 _FLUSH_SECONDS = 0.5
 _MOST_WAITING = 100_000
+_LARGEST = 2**31 - 1  # what the columns take
 log = structlog.get_logger(__name__)
 
 
@@ -65,7 +66,20 @@ def record(rows: Sequence[UsageRecord]) -> None:
 def _row(item: UsageRecord) -> Usage:
     values = {part.name: getattr(item, part.name) for part in fields(item)}
     cut = {"model": 100, "session_id": 100, "team": 100}
-    return Usage(**{name: value[: cut[name]] if name in cut else value for name, value in values.items()})
+    return Usage(
+        **{name: _storable(value)[: cut[name]] if name in cut else _storable(value) for name, value in values.items()}
+    )
+
+
+def _storable(value: Any) -> Any:
+    """Return what an upstream reported as the columns take it: an upstream may report anything."""
+    if isinstance(value, str):
+        return value.replace("\0", "")
+    if isinstance(value, int):
+        return min(max(value, 0), _LARGEST)
+    if isinstance(value, dict):
+        return {_storable(name): _storable(part) for name, part in value.items()}
+    return value
 
 
 class UsageQueue:
@@ -126,14 +140,27 @@ class UsageQueue:
         return rows
 
     def _write(self, rows: Sequence[UsageRecord]) -> bool:
+        """Write rows; return False when they have to wait. One that can never be written holds up no other."""
         try:
-            record(rows)
+            try:
+                record(rows)
+            except (DataError, IntegrityError):
+                _write_each(rows)
         except DatabaseError as error:
             log.warning("usage rows wait: the database takes none", rows=len(rows), error=type(error).__name__)
             return False
         finally:
             connection.close()
         return True
+
+
+def _write_each(rows: Sequence[UsageRecord]) -> None:
+    """Write rows one by one, leaving out those that the database refuses for what they hold."""
+    for row in rows:
+        try:
+            record([row])
+        except (DataError, IntegrityError) as error:
+            log.error("a usage row is lost: the database refuses it", request_id=row.request_id, error=str(error))
 
 
 USAGE: Final = UsageQueue()

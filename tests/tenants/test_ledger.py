@@ -1,6 +1,7 @@
 """Usage rows: written in batches, once per request, to their own tenant."""
 
-from uuid import UUID
+from dataclasses import replace
+from uuid import UUID, uuid4
 
 from django.db import connections
 
@@ -69,3 +70,23 @@ def test_rows_wait_while_the_database_is_locked(tenant: TenantFacts) -> None:
         cursor.execute("ROLLBACK")
     queue.drain()
     assert seen(tenant) == [("req_a", 0)]
+
+
+def test_what_an_upstream_reports_is_made_to_fit(tenant: TenantFacts) -> None:
+    odd = replace(row(tenant.id, "req_a", 2**40), model="m\0x", output_tokens=-5, server_tool_use={"web\0": 2**70})
+    record([odd])
+    with tenant_scope(tenant):
+        written = Usage.objects.get()
+    assert (written.model, written.input_tokens, written.output_tokens) == ("mx", 2**31 - 1, 0)
+    assert written.server_tool_use == {"web": 2**31 - 1}
+
+
+def test_a_row_that_can_never_be_written_holds_up_no_other(tenant: TenantFacts, rival: TenantFacts) -> None:
+    queue = UsageQueue()
+    for lost in (replace(row(tenant.id, "req_b"), x_cache="x" * 17), row(uuid4(), "req_of_a_tenant_that_is_gone")):
+        queue.put(lost)
+    queue.put(row(tenant.id, "req_a"))
+    queue.put(row(rival.id, "req_c"))
+    queue.drain()
+    assert seen(tenant) == [("req_a", 0)]
+    assert seen(rival) == [("req_c", 0)]
