@@ -28,9 +28,20 @@ async def serve_models(exchange: Exchange, asked: Route, caller: Caller, target:
         await _cut_list(exchange, call, target, caller)
         return
     name = unquote(asked.path.rpartition("/")[2])
+    if _leads_elsewhere(name):
+        raise NotFound(f"model: {name}")
     if asked.kind == "model" and caller.models and name not in caller.models:
         raise NotFound(f"model: {name}")
     await relay(exchange, call, retries=target.retries, relayed=Relayed())
+
+
+def _leads_elsewhere(name: str) -> bool:
+    """Say whether an upstream that decodes and resolves paths might read a name as the way to another object.
+
+    With the credential that tenants share, that could be the batch or the file of another tenant.
+    """
+    parts = unquote(name).replace("\\", "/").split("/")
+    return not {".", ".."}.isdisjoint(parts)
 
 
 async def _cut_list(exchange: Exchange, call: Call, target: Target, caller: Caller) -> None:

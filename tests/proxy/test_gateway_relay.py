@@ -294,3 +294,17 @@ def test_models_are_upstreams_and_cut_to_the_keys(base: str, customer: Customer)
     assert send(base, "GET", f"/v1/models/{MODEL}", None, narrow).status == 200
     assert send(base, "GET", f"/v1/models/{other}", None, narrow).status == 404
     assert send(base, "GET", f"/v1/models/{other}", None, chat_headers(customer.key)).status == 200
+
+
+@pytest.mark.parametrize("name", ["..", ".", "%2e%2e", "..%2fmessages%2fbatches", "a%2F..%2Fb", "%252e%252e", "..%5Cb"])
+def test_a_models_name_leads_nowhere_else(base: str, customer: Customer, upstream: Demo, name: str) -> None:
+    reply = send(base, "GET", f"/v1/models/{name}", None, chat_headers(customer.key))
+
+    assert reply.status == 404
+    assert json.loads(reply.body)["error"]["type"] == "not_found_error"
+    assert upstream.log == []
+
+
+def test_a_models_name_may_hold_a_slash(base: str, customer: Customer, upstream: Demo) -> None:
+    send(base, "GET", "/v1/models/vendor%2Fmodel", None, chat_headers(customer.key))
+    assert [entry.path for entry in upstream.log] != []
