@@ -17,6 +17,7 @@ def logging_config(*, level: str, style: str) -> dict[str, Any]:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
+    # Tracebacks are plain: with the local variables in them, keys and texts of users would be in the log.
     structlog.configure(
         processors=[
             *shared,
@@ -28,7 +29,9 @@ def logging_config(*, level: str, style: str) -> dict[str, Any]:
         cache_logger_on_first_use=True,
     )
     renderer: Any = (
-        structlog.processors.JSONRenderer() if style == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     )
     return {
         "version": 1,
@@ -37,7 +40,7 @@ def logging_config(*, level: str, style: str) -> dict[str, Any]:
             "line": {
                 "()": structlog.stdlib.ProcessorFormatter,
                 "processor": renderer,
-                "foreign_pre_chain": shared,
+                "foreign_pre_chain": [*shared, structlog.processors.format_exc_info],
             }
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
