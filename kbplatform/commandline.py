@@ -50,7 +50,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else -1
     if not 0 <= number <= 65535:
         raise argparse.ArgumentTypeError("use a number from 0 to 65535")
     return number

@@ -8,6 +8,7 @@ from types import FrameType
 
 from kbplatform import commandline
 from kbplatform.embedded import ClusterFailed
+from kbplatform.environment import BadSetting
 from kbplatform.postgres_account import NoAccount, NoProgram
 from kbplatform.start_environment import NoDatabase, environment
 from kbplatform.supervisor import say
@@ -18,6 +19,9 @@ def main(arguments: list[str]) -> int:
     """Carry out one `./kb` call and return its exit status."""
     options = commandline.parse(arguments)
     options.data = options.data.resolve()
+    if options.data.exists() and not options.data.is_dir():
+        say(f"kb: {options.data} is no folder; choose another with --data")
+        return 1
     try:
         options.data.mkdir(parents=True, exist_ok=True)
         if options.action == "up":
@@ -37,7 +41,7 @@ def manage(data: Path, arguments: list[str]) -> int:
             from django.core.management import execute_from_command_line
 
             execute_from_command_line(["kb manage", *arguments])
-    except (ClusterFailed, NoAccount, NoDatabase, NoProgram) as error:
+    except (BadSetting, ClusterFailed, NoAccount, NoDatabase, NoProgram) as error:
         say(f"kb: {error}")
         return 1
     return 0

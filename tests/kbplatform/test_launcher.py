@@ -267,7 +267,9 @@ def test_a_misspelt_setting_stops_the_start(fresh: Server) -> None:
     with _reader(process) as reader:
         assert reader.read() == ""
     assert process.wait(60) == 1
-    assert "KB_EMBEDING_MODEL is not a setting" in (fresh.folder / "log").read_text()
+    log = (fresh.folder / "log").read_text()
+    assert "kb: KB_EMBEDING_MODEL is not a setting" in log
+    assert "Traceback" not in log
     assert fresh.left_over() == []
 
 
@@ -295,6 +297,30 @@ def test_dashes_after_test_and_command_are_theirs() -> None:
     parsed = parse(["manage", "--data", "d", "ingest", "--tenant", "demo", "--data", "x"])
     assert parsed.data == Path("d")
     assert parsed.arguments == ["ingest", "--tenant", "demo", "--data", "x"]
+
+
+@pytest.mark.parametrize("port", ["abc", "-1", "65536", "8e3", "٣x"])
+def test_a_port_that_is_none_is_refused_in_words(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["up", f"--port={port}"])
+    assert "use a number from 0 to 65535" in capsys.readouterr().err
+
+
+def test_a_data_directory_that_is_a_file_is_named(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+    shown = subprocess.run([KB, "up", "--data", taken], env=_environment(tmp_path), capture_output=True, text=True)
+    assert shown.returncode == 1
+    assert shown.stderr == f"kb: {taken} is no folder; choose another with --data\n"
+
+
+def test_a_command_names_a_misspelt_setting(tmp_path: Path) -> None:
+    environ = _environment(tmp_path, KB_EMBEDING_MODEL="x")
+    command: list[str | Path] = [KB, "manage", "--data", tmp_path / "data", "help"]
+    shown = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 1
+    assert "kb: KB_EMBEDING_MODEL is not a setting" in shown.stderr
+    assert "Traceback" not in shown.stderr
 
 
 def test_port_and_address_follow_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
