@@ -23,7 +23,7 @@ api = NinjaAPI(
     title="kbplatform",
     version="1",
     description=(
-        "Machine endpoints. Every path exists at the root and below /t/<tenant>/. Send a key as `x-api-key`, as "
+        "Machine endpoints. Every path exists at the root and below `/t/<tenant>/`. Send a key as `x-api-key`, as "
         "a Bearer token or as the password of HTTP Basic. Errors have the shape of Anthropic's API."
     ),
     urls_namespace="machine",
