@@ -29,6 +29,8 @@ HOP_BY_HOP: Final = frozenset(
 _NOT_FORWARDED: Final = HOP_BY_HOP | frozenset(
     b"host content-length expect accept-encoding authorization x-api-key cookie".split()
 )
+# A key of ours, wherever a client or a proxy in front may have put it besides.
+_OUR_KEYS: Final = (b"kb_sk_", b"kb_pk_")
 _NOT_SENT_ERRORS: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
@@ -91,7 +93,9 @@ def forwarded(headers: RawHeaders, credential: tuple[str, str]) -> CIMultiDict[s
     named = {part.strip().lower() for name, value in pairs if name == b"connection" for part in value.split(b",")}
     out: CIMultiDict[str] = CIMultiDict()
     for name, value in pairs:
-        if name not in _NOT_FORWARDED and name not in named and not name.startswith(b"x-kb-"):
+        if name in _NOT_FORWARDED or name in named or name.startswith(b"x-kb-"):
+            continue
+        if not any(key in value for key in _OUR_KEYS):
             out.add(name.decode("latin-1"), _text(value))
     out.add(*credential)
     out["accept-encoding"] = "identity"  # usage is read off the bytes that pass by

@@ -11,6 +11,8 @@ import orjson
 __all__ = ["Usage", "UsageTap"]
 
 _LARGEST: Final = 32 << 20  # a longer answer that isn't a stream is relayed, but its usage stays unknown
+_LONGEST_LINE: Final = 4 << 20  # of a longer event nothing is read: no usage is that long, and memory is not endless
+_MOST_UNPACKED: Final = 32 << 20  # of one piece of the answer; more is no answer but a bomb
 _MOST_DELTAS: Final = 2_000  # events whose reading is put off; most streams end before and need none of them read
 
 
@@ -93,16 +95,28 @@ class UsageTap:
         if self._unpack is None:
             return data
         try:
-            return bytes(self._unpack.decompress(data))
+            plain = bytes(self._unpack.decompress(data, _MOST_UNPACKED))
         except zlib.error:
             return b""
+        if self._unpack.unconsumed_tail:
+            self._unpack = zlib.decompressobj()  # it reads nothing of what follows
+        return plain
 
     def _lines(self, data: bytes) -> None:
         first, *more = data.split(b"\n")
-        self._kept.append(first)
+        self._keep(first)
         for following in more:
             self._line(b"".join(self._kept))
-            self._kept = [following]
+            self._kept, self._size = [], 0
+            self._keep(following)
+
+    def _keep(self, part: bytes) -> None:
+        """Keep a part of a line that has not ended yet, unless it has grown too long to be one of ours."""
+        self._size += len(part)
+        if self._size <= _LONGEST_LINE:
+            self._kept.append(part)
+        else:
+            self._kept.clear()
 
     def _line(self, line: bytes) -> None:
         if not line.startswith(b"data:"):

@@ -94,6 +94,15 @@ def test_headers_and_query_arrive(base: str, customer: Customer, upstream: Demo)
     assert entry.header("x-api-key") == UPSTREAM_KEY
 
 
+def test_a_key_of_ours_in_any_other_header_stays_here(base: str, customer: Customer, upstream: Demo) -> None:
+    more = (("x-forwarded-authorization", f"Bearer {customer.key}"), ("x-note", "kept"))
+    send(base, "POST", "/v1/messages", chat("Hi"), chat_headers(customer.key, *more))
+    [entry] = upstream.log
+
+    assert entry.header("x-note") == "kept"
+    assert customer.key not in str(entry.headers)
+
+
 def test_a_tenants_path_and_a_base_that_ends_in_v1(base: str, customer: Customer, upstream: Demo) -> None:
     for path in (
         "/v1/v1/messages",

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -94,3 +95,29 @@ def test_an_error_in_the_stream_is_named() -> None:
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json", ""])
 def test_anything_else_costs_nothing(data: bytes, kind: str) -> None:
     assert not read(data, kind=kind).reported
+
+
+def test_a_line_without_an_end_is_not_kept() -> None:
+    tap = UsageTap(content_type="text/event-stream")
+    tracemalloc.start()
+    for _ in range(64):
+        tap.feed(b"data: " + b"x" * (1 << 20))
+    held, _most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    tap.feed(b"\n\n" + event(START) + event(DELTA))
+
+    assert held < 8 << 20
+    assert (tap.finish().input, tap.finish().output) == (7, 42)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    packed = gzip.compress(b"x" * (256 << 20), compresslevel=1)
+    tap = UsageTap(content_type="text/event-stream", content_encoding="gzip")
+    tracemalloc.start()
+    tap.feed(packed)
+    tap.feed(packed)
+    _held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 128 << 20
+    assert tap.finish() == Usage()
