@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from knowledge.embedding.providers import Provider, current_spec, is_ready, provider, warm
@@ -25,6 +26,10 @@ __all__ = [
     "provider",
     "warm",
 ]
+
+# onnxruntime reports its use to its maker unless told not to before it is imported. Nothing leaves this server
+# that its owner has not chosen.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def embed_documents(texts: Sequence[str], *, model: str | None = None) -> Vectors:

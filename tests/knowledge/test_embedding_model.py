@@ -142,6 +142,15 @@ def test_serving_never_imports_torch() -> None:
     assert said.strip() == "[]"
 
 
+def test_the_runtime_reports_nothing_to_its_maker(tmp_path: Path) -> None:
+    built(E5_SMALL.id)
+    code = "import django; django.setup(); from knowledge.embedding import embed_documents; embed_documents(['text'])"
+
+    run_python(code, HOME=str(tmp_path), KB_EMBEDDING_PROVIDER="onnx", KB_EMBEDDING_MODEL=E5_SMALL.id)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_importing_the_door_loads_nothing_heavy() -> None:
     code = (
         "import sys, knowledge.embedding; heavy = ('torch', 'transformers', 'sentence_transformers',"
