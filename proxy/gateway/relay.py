@@ -54,6 +54,8 @@ async def relay(exchange: Exchange, call: Call, *, retries: int, relayed: Relaye
 async def _pass_on(exchange: Exchange, answer: aiohttp.ClientResponse, relayed: Relayed) -> None:
     if 300 <= answer.status < 400:
         raise Failure("The upstream answered with a redirect, which is not followed.", status=502)
+    if not 200 <= answer.status < 600:
+        raise Failure(f"The upstream answered with the status {answer.status}, which HTTP doesn't know.", status=502)
     relayed.status = answer.status
     tap = UsageTap(
         content_type=answer.headers.get("content-type", ""),

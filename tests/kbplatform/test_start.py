@@ -88,3 +88,10 @@ def test_head_is_empty() -> None:
 
 def test_nothing_but_reading_is_taken() -> None:
     assert Client().post("/").status_code == 405
+
+
+def test_signing_in_without_a_page_in_mind_leads_to_the_admin(tenant: TenantFacts) -> None:
+    user = make_member(tenant, role=Role.VIEWER)
+    answer = Client().post("/admin/login/", {"username": user.username, "password": "a long password"})
+
+    assert (answer.status_code, answer.headers["location"]) == (302, "/admin/")

@@ -209,6 +209,14 @@ def test_no_answer_at_all_is_a_502_that_may_be_retried(
     assert len(upstream.log) == 1
 
 
+def test_a_status_that_http_does_not_know_is_a_502(base: str, customer: Customer, upstream: Demo) -> None:
+    upstream.script({"kind": "error", "status": 999, "message": "odd"})
+    reply = post(base, customer, chat("Hi"))
+
+    assert (reply.status, json.loads(reply.body)["error"]["type"]) == (502, "api_error")
+    assert "999" in json.loads(reply.body)["error"]["message"]
+
+
 def test_upstream_down_is_a_502(base: str, upstream: Demo) -> None:
     customer = make_customer(upstream, upstream_url="http://127.0.0.1:9")
     reply = post(base, customer, chat("Hi"))
