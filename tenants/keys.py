@@ -34,6 +34,7 @@ _FORM = re.compile(r"^kb_(sk|pk)_([A-Za-z0-9]{1,32})_([A-Za-z0-9_-]{1,128})$")
 # What a new team key may do unless asked otherwise: everything but reading whole pages and managing.
 DEFAULT_SCOPES = ("messages", "query", "ask", "mcp", "ingest")
 WIDGET_SCOPES = ("ask",)
+USE_NOTED_EVERY = timedelta(minutes=5)
 
 
 class BadKey(Exception):
@@ -179,7 +180,15 @@ def _caller(tenant_id: Any, key_id: int) -> Caller | None:
         key = keys.first()
         if key is None or (key.expires_at is not None and key.expires_at <= timezone.now()):
             return None
+        _note_use(key)
         return caller_of(key)
+
+
+def _note_use(key: Key) -> None:
+    """Remember that a key is in use, at most once in a few minutes: it is asked for with every request."""
+    now = timezone.now()
+    if key.last_used_at is None or key.last_used_at < now - USE_NOTED_EVERY:
+        Key.objects.filter(tenant_id=key.tenant_id, id=key.id).update(last_used_at=now)
 
 
 def _active(tenant: HasTenantId, public_id: str) -> Key:

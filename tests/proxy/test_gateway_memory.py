@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from procrastinate.contrib.django import app
 
 from knowledge.models import Chunk
 from proxy.gateway.block import Block, Quoted
 from proxy.gateway.memory import Memory, Remembered, Slot, purge, read, still_holds, write
+from proxy.tasks import KEPT
 from tenants.facts import TenantFacts
 from tenants.models import Key
 from tenants.scope import tenant_scope
@@ -90,6 +92,18 @@ def test_old_blocks_are_purged(tenant: TenantFacts) -> None:
 
     assert purge(tenant.id, before=kept.created_at - timedelta(days=30)) == 1
     assert read([slot, newer]) == {slot: None, newer: kept}
+
+
+def test_the_worker_forgets_old_blocks_of_every_tenant(tenant: TenantFacts, rival: TenantFacts) -> None:
+    old, newer = slot_for(tenant), slot_for(rival)
+    write(old, replace(remembered(), created_at=timezone.now() - KEPT - timedelta(hours=1)))
+    write(newer, remembered())
+    periodic = {periodic.task.name: periodic.task for periodic in app.periodic_registry.periodic_tasks.values()}
+
+    periodic["proxy.forget_blocks"](timestamp=0)
+
+    assert read([old]) == {old: None}
+    assert read([newer])[newer] is not None
 
 
 def test_this_process_keeps_the_newest(tenant: TenantFacts) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import cast
 
 import pytest
 from django.db import connections
@@ -13,6 +14,7 @@ from tenants.callers import CALLERS, Miss, cached_caller
 from tenants.facts import TenantFacts
 from tenants.filters import KnowledgeFilter
 from tenants.keys import (
+    USE_NOTED_EVERY,
     BadKey,
     KeyOptions,
     UnknownKey,
@@ -22,7 +24,7 @@ from tenants.keys import (
     revoke_key,
     rotate_key,
 )
-from tenants.models import KeySecret
+from tenants.models import Key, KeySecret
 from tenants.scope import tenant_scope
 from tests.make import make_key
 from tests.waiting import until
@@ -135,6 +137,28 @@ def test_a_remembered_caller_is_forgotten_on_revocation(tenant: TenantFacts) -> 
     revoke_key(tenant, public_id(text), actor="test")
     until(lambda: cached_caller(text) is None, seconds=1)
     assert isinstance(CALLERS.peek(text), Miss)
+
+
+def test_the_last_use_of_a_key_is_noted_once_in_a_while(tenant: TenantFacts, rival: TenantFacts) -> None:
+    text, unused = make_key(tenant), make_key(tenant)
+    resolve(text)
+    first = last_use(tenant, text)
+    resolve(text)
+    again = last_use(tenant, text)
+    with tenant_scope(tenant):
+        Key.objects.filter(tenant_id=tenant.id).update(last_used_at=timezone.now() - USE_NOTED_EVERY * 2)
+    resolve(text)
+
+    assert first is not None
+    assert again == first
+    assert last_use(tenant, text) > first
+    assert last_use(tenant, unused) < first
+
+
+def last_use(tenant: TenantFacts, text: str) -> datetime:
+    """Return when a key was used last, as its staff would see it."""
+    with tenant_scope(tenant):
+        return cast(datetime, Key.objects.get(tenant_id=tenant.id, public_id=public_id(text)).last_used_at)
 
 
 def test_unknown_keys_are_not_remembered(tenant: TenantFacts) -> None:
