@@ -20,7 +20,7 @@ from proxy.gateway.models import serve_models
 from proxy.gateway.paths import Route, route
 from proxy.gateway.relay import Relayed, relay
 from proxy.gateway.splice import CannotSplice, has_doubled
-from proxy.gateway.threads import SMALL
+from proxy.gateway.threads import SMALL, beside
 from proxy.gateway.upstream import Call, Target, forwarded, target_of
 from tenants.callers import Miss, cached_caller, peek
 from tenants.facts import Caller
@@ -86,7 +86,7 @@ async def _caller(shown: Credentials) -> Caller | None:
 async def _message(exchange: Exchange, asked: Route, caller: Caller, target: Target) -> None:
     body = await exchange.body()
     parsed = parse(body)
-    check_model(caller, body, parsed)
+    await beside(len(body), check_model, caller, body, parsed)
     counting = asked.kind == "count_tokens"
     sent = await _with_knowledge(caller, body, parsed, exchange, remember=not counting)
     exchange.x_cache, exchange.chunks = sent.x_cache, sent.chunks

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.utils import timezone
@@ -18,9 +18,11 @@ from proxy.gateway.counters import LOOKUPS, REQUESTS
 from proxy.gateway.lookup import Lookup
 from proxy.gateway.memory import MEMORY, Remembered, Slot, slot_of
 from proxy.gateway.splice import BeforeBlock, CannotSplice, append_to_system, splice
-from proxy.gateway.threads import SEARCHES, SMALL
+from proxy.gateway.threads import SEARCHES, SMALL, beside
 from proxy.gateway.wishes import Wishes, sender, wishes
 from tenants.facts import Caller, TenantFacts
+
+_WITH_KNOWLEDGE: Final = ("question", "tool_turn", "compaction")
 
 log = structlog.get_logger(__name__)
 _writes: set[asyncio.Task[None]] = set()
@@ -62,12 +64,10 @@ async def enrich(
     `parsed` is the parsed body, `headers` have lower-case names. Without `remember` nothing is kept of it.
     """
     wished = wishes(caller, headers)
-    classified = classify(parsed, sender(headers), subagents=caller.subagent_knowledge)
+    classified, earlier, own = await beside(len(body), _read, caller, parsed, headers, wished)
     REQUESTS.labels(classified.kind).inc()
-    if wished.placement == "off" or classified.kind not in ("question", "tool_turn", "compaction"):
+    if wished.placement == "off" or classified.kind not in _WITH_KNOWLEDGE:
         return Enriched(body)
-    earlier = [_Asked(q, slot_of(caller, q, wished)) for q in classified.earlier]
-    own = _Asked(classified.question, slot_of(caller, classified.question, wished)) if classified.question else None
     known = MEMORY.known([asked.slot for asked in (*earlier, *([own] if own else []))])
     lookup = _lookup(caller.tenant, classified, wished, earlier, own, known)
     if lookup.is_needed:
@@ -77,7 +77,20 @@ async def enrich(
     block = _new_block(caller.tenant, lookup, wished, before)
     if remember:
         _keep(lookup, block)
-    return _written(body, classified, wished, before, block, looked_up=_was_looked_up(lookup, wished))
+    looked_up = _was_looked_up(lookup, wished)
+    return await beside(len(body), _written, body, classified, wished, before, block, looked_up=looked_up)
+
+
+def _read(
+    caller: Caller, parsed: Any, headers: Mapping[str, str], wished: Wishes
+) -> tuple[Classified, list[_Asked], _Asked | None]:
+    """Return what a request is, its earlier questions, and the one it asks."""
+    classified = classify(parsed, sender(headers), subagents=caller.subagent_knowledge)
+    if wished.placement == "off" or classified.kind not in _WITH_KNOWLEDGE:
+        return classified, [], None
+    earlier = [_Asked(q, slot_of(caller, q, wished)) for q in classified.earlier]
+    own = _Asked(classified.question, slot_of(caller, classified.question, wished)) if classified.question else None
+    return classified, earlier, own
 
 
 def _lookup(

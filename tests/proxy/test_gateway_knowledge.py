@@ -27,7 +27,7 @@ from tests.proxy.pages import (
     index_page,
 )
 from tests.proxy.serving import Reply, send
-from tests.proxy.wire import Session, blocks, chat, chat_headers, given, text
+from tests.proxy.wire import MODEL, Session, blocks, chat, chat_headers, dump, given, text
 from tests.waiting import until
 
 
@@ -74,6 +74,17 @@ def test_shapes_of_a_question(base: str, stocked: Customer, upstream: Demo, body
     [block] = given(body, upstream.log[0].body)
 
     assert RELAY in block
+
+
+def test_a_very_long_conversation_gets_its_block_too(base: str, stocked: Customer, upstream: Demo) -> None:
+    turn = [{"role": "user", "content": "yes " * 100}, {"role": "assistant", "content": "Done. " * 100}]
+    body = dump({"model": MODEL, "max_tokens": 64, "messages": [*turn * 1_500, {"role": "user", "content": PORT}]})
+    reply = chatted(base, stocked, body)
+    [entry] = upstream.log
+
+    assert len(body) > 1 << 20
+    assert reply.headers["x-cache"] == "KNOWLEDGE-RAG"
+    assert RELAY in json.loads(entry.body)["messages"][-1]["content"][0]["text"]
 
 
 def test_off_topic_gets_a_miss_and_the_same_bytes(base: str, stocked: Customer, upstream: Demo) -> None:
