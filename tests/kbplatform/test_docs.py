@@ -59,3 +59,10 @@ def test_every_page_of_docs_is_linked_from_the_readme() -> None:
 
 def test_no_text_of_ours_names_a_place_of_a_developers_machine() -> None:
     assert re.findall(r"(?<![\w.])/(?:work|home|root|Users)/\S*", text_of_all()) == []
+
+
+def test_every_package_that_a_server_installs_has_its_reason() -> None:
+    lines = (ROOT / "requirements-serve.in").read_text(encoding="utf-8").splitlines()
+    names = [re.split(r"[\[=<>~ ]", line)[0].lower() for line in lines if line and not line.startswith("#")]
+    reasons = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8").lower()
+    assert [name for name in names if name not in reasons] == []

@@ -217,8 +217,9 @@ def test_what_is_killed_comes_back(shared: Server, facts: dict[str, Any], name: 
 
     (before,) = until(current)
     os.kill(before, signal.SIGKILL)
-    until(lambda: current() not in ([], [before]), seconds=60)
-    until(lambda: _answers(facts), seconds=60)
+
+    assert until(lambda: current() not in ([], [before]), seconds=60)
+    assert until(lambda: _answers(facts), seconds=60)
 
 
 def _answers(facts: dict[str, Any]) -> bool:

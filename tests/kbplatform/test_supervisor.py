@@ -129,7 +129,8 @@ def test_stop_leaves_no_grandchild(supervisor: Supervisor, tmp_path: Path) -> No
     supervisor.start(_program(code, file))
     grandchild = int(until(lambda: file.exists() and file.read_text()))
     supervisor.stop()
-    until(lambda: _gone(grandchild))
+
+    assert until(lambda: _gone(grandchild))
 
 
 def test_programs_say_nothing_on_standard_output(supervisor: Supervisor, capfd: pytest.CaptureFixture[str]) -> None:
